@@ -1,0 +1,9 @@
+"""Worlds. Each is a small text game with the contract of `base.Env`."""
+
+from .base import Env, Reply, act, check_env, malformed, parse_act
+from .calc import Calc
+from .chain import Chain
+from .quest import Quest
+from .taste import Taste
+
+__all__ = ["Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Quest", "Taste"]

@@ -1,0 +1,77 @@
+"""How good is a policy, and how sure are we: success on held-out tasks, pass@k, intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .batch import Episode
+from .envs.base import Env
+from .rollout import Limits, Sampling, rollout
+
+HELD_OUT = 2**30  # training draws task seeds below, evaluation from here on
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}] (n = {self.n})"
+
+
+def proportion(values: Sequence[bool]) -> Interval:
+    """A share with its Wilson score interval, which stays inside [0, 1] and works at 0 and 1."""
+    n, z = len(values), 1.959964
+    if n == 0:
+        raise ValueError("no values: a share of nothing is undefined")
+    p = float(np.mean(values))
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return Interval(p, max(0.0, centre - half), min(1.0, centre + half), n)
+
+
+def bootstrap(values: Sequence[float], draws: int = 10_000, seed: int = 0) -> Interval:
+    """A mean with its percentile bootstrap interval; for paired differences over seeds."""
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        raise ValueError(f"a bootstrap needs at least 2 values, got {len(values)}")
+    picks = np.random.default_rng(seed).integers(len(values), size=(draws, len(values)))
+    low, high = np.quantile(values[picks].mean(1), [0.025, 0.975])
+    return Interval(float(values.mean()), float(low), float(high), len(values))
+
+
+def episodes(
+    policy,
+    env: Env,
+    tasks: int = 256,
+    tries: int = 1,
+    *,
+    seed: int = 0,
+    sampling: Sampling = Sampling(),
+    limits: Limits = Limits(),
+) -> list[Episode]:
+    """Episodes of a policy on held-out tasks, `tries` of each."""
+    held_out = range(HELD_OUT, HELD_OUT + tasks)
+    return rollout(policy, env, held_out, tries, seed=seed, sampling=sampling, limits=limits)
+
+
+def success(policy, env: Env, tasks: int = 256, **options) -> Interval:
+    """Share of held-out tasks solved, one try each. options as in `episodes`."""
+    return proportion([e.success for e in episodes(policy, env, tasks, **options)])
+
+
+def pass_at_k(right: int, tries: int, k: int) -> float:
+    """Probability that at least one of k tries drawn from `tries`, `right` of them right, is right.
+
+    1 − C(n−c, k)/C(n, k), the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374), Eq. 1.
+    """
+    if not 0 <= right <= tries or not 1 <= k <= tries:
+        raise ValueError(f"expected 0 ≤ right ≤ tries and 1 ≤ k ≤ tries; got right {right}, tries {tries}, k {k}")
+    return 1.0 - math.comb(tries - right, k) / math.comb(tries, k)

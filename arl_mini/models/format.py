@@ -1,0 +1,32 @@
+"""How a task and its observations are written for a policy, and where a turn of the policy ends."""
+
+from dataclasses import dataclass
+
+from . import tokenizer as tok
+
+
+@dataclass(frozen=True)
+class Format:
+    """Text around prompts and observations, and the tokens that end a turn.
+
+    The tiny models use `TINY`; a chat model gets its own from its chat template (`models.hf`).
+    """
+
+    prompt_before: str = tok.USER
+    prompt_after: str = tok.BOT
+    obs_before: str = tok.OBS
+    obs_after: str = tok.OBS_END
+    stops: tuple[str, ...] = (tok.ACT_END, tok.END)
+    chat: bool = False  # True: the world's `render_chat()` instructions come first
+
+    def prompt(self, task: str, instructions: str = "") -> str:
+        """The text that the first turn answers."""
+        lead = instructions + "\n" if self.chat and instructions else ""
+        return f"{self.prompt_before}{lead}{task}{self.prompt_after}"
+
+    def observation(self, text: str) -> str:
+        """The text that is forced after a turn."""
+        return f"{self.obs_before}{text}{self.obs_after}"
+
+
+TINY = Format()
