@@ -40,8 +40,8 @@ class Sampling:
         if self.temperature < 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
             raise ValueError(f"expected temperature ≥ 0, top_k ≥ 0, 0 < top_p ≤ 1; got {self}")
 
-    def logp(self, logits: Tensor) -> Tensor:
-        """Log-probabilities (n, vocab) of the distribution sampled from; −inf where it is cut."""
+    def cut(self, logits: Tensor) -> Tensor:
+        """Logits (n, vocab) whose softmax is the distribution sampled from; −inf where it is cut."""
         logits = logits.float()
         if self.temperature == 0:
             best = torch.full_like(logits, -torch.inf)
@@ -55,15 +55,15 @@ class Sampling:
             before = order.values.softmax(1).cumsum(1) - order.values.softmax(1)
             cut = torch.zeros_like(before, dtype=torch.bool).scatter(1, order.indices, before >= self.top_p)
             logits = logits.masked_fill(cut, -torch.inf)
-        return logits.log_softmax(1)
+        return logits
 
     def draw(self, logits: Tensor, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Tokens (n,) and their log-probabilities (n,), by inverse CDF at one number in (0, 1] a row."""
-        logp = self.logp(logits)
-        cdf = logp.exp().cumsum(1)
+        probability = self.cut(logits).softmax(1)
+        cdf = probability.cumsum(1)
         at = torch.from_numpy(uniform).to(cdf)[:, None] * cdf[:, -1:]
         token = torch.searchsorted(cdf, at).clamp(max=logits.shape[1] - 1)
-        return token[:, 0].cpu().numpy(), logp.gather(1, token)[:, 0].cpu().numpy()
+        return token[:, 0].cpu().numpy(), probability.gather(1, token).log()[:, 0].cpu().numpy()
 
 
 def rollout(

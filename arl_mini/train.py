@@ -108,6 +108,9 @@ class Run(Iterator[Record]):
         self.step += 1
         return self._record(episodes, updates, signal, clock.laps)
 
+    def __length_hint__(self) -> int:
+        return self.settings.steps - self.step
+
     def _sampler(self) -> Sampler:
         """Fresh tasks and episodes for this step; every call gets random numbers of its own."""
         s = self.settings

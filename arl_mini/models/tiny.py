@@ -8,6 +8,7 @@ RMSNorm, rotary positions, SwiGLU, tied embeddings, and one key-value head share
 import copy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -127,17 +128,22 @@ class TinyLM(nn.Module):
         return self.turns[positions]
 
     def hidden(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Last hidden states (B, T, width) of right-padded rows; padding is 0 and costs no matrix product."""
+        """Last hidden states (B, T, width) of right-padded rows; what stands at padding means nothing.
+
+        Norms and matrix products run once for each distinct beginning (see `shared_beginnings`), so neither padding nor
+        what the tries of one prompt have in common costs anything there.
+        """
         B, T = tokens.shape
         if lengths is None:
             lengths = torch.full((B,), T, device=tokens.device)
-        real = (torch.arange(T, device=tokens.device) < lengths[:, None]).flatten().nonzero()[:, 0]
-        turn = self._turn(real % T, T)
-        x = self.embed[tokens.flatten()[real]]  # (N, width): the N real tokens
+        place, owner = shared_beginnings(tokens, lengths)  # (N,), (B·T,)
+        turn = self._turn(place % T, T)
+        x = self.embed.index_select(0, tokens.flatten()[place])  # (N, width)
         for block in self.blocks:
             q, kv = block.project(x, turn)
-            x = block.finish(x, _causal(_pad(q.flatten(1), real, B, T), _pad(kv, real, B, T), block)[real])
-        return _pad(x, real, B, T)
+            q, kv = (part.index_select(0, owner).view(B, T, -1) for part in (q.flatten(1), kv))
+            x = block.finish(x, _causal(q, kv, block).index_select(0, place))
+        return x.index_select(0, owner).view(B, T, -1)
 
     def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Logits (B, T, vocab) of right-padded rows."""
@@ -154,23 +160,21 @@ class TinyLM(nn.Module):
         tokens (n, q): row i brings its first counts[i] tokens (all q where counts is None), the rest is
         padding. rows (n,): the cache rows they belong to, all where None. Rows have lengths of their own.
         """
-        start, longest = cache.begin(tokens.shape[1], rows)
-        positions = start[:, None] + torch.arange(tokens.shape[1], device=tokens.device)  # (n, q)
+        positions, places, longest = cache.begin(tokens.shape[1], rows)
         turn = self._turn(positions, longest)
         blocked = torch.arange(longest, device=tokens.device) > positions[..., None]  # (n, q, longest)
-        bias = torch.zeros(blocked.shape, device=tokens.device).masked_fill_(blocked, -torch.inf)
+        bias = torch.where(blocked, -torch.inf, 0.0)
         if tokens.shape[1] > 1:  # all heads of a position share its bias
             bias = bias.repeat_interleave(self.config.heads, 1)
         x = self.embed[tokens]
         for layer, block in enumerate(self.blocks):
             q, kv = block.project(x, turn)
-            past = cache.append(layer, kv, positions, rows, longest)  # (n, longest, 2·dim)
+            past = cache.append(layer, kv, places, rows, longest)  # (n, longest, 2·dim)
             keys, values = past[..., : block.dim], past[..., block.dim :]
             scores = torch.baddbmm(bias, q.flatten(1, 2), keys.transpose(1, 2), alpha=block.dim**-0.5)
             x = block.finish(x, torch.bmm(scores.softmax(-1), values).view(x.shape))
-        counts = torch.full_like(start, tokens.shape[1]) if counts is None else counts
-        cache.commit(counts, rows)
-        return self.head(x[:, 0] if tokens.shape[1] == 1 else x[torch.arange(len(x)), counts - 1])
+        cache.commit(tokens.shape[1] if counts is None else counts, rows)
+        return self.head(x[:, -1] if counts is None else x[torch.arange(len(x)), (counts - 1).clamp(min=0)])
 
     def to_hf(self):
         """The same model as a `transformers.LlamaForCausalLM` (equal logits in float32)."""
@@ -186,11 +190,23 @@ class TinyLM(nn.Module):
         return from_llama(llama, tokenizer)
 
 
-def _pad(x: Tensor, real: Tensor, B: int, T: int) -> Tensor:
-    """Packed real tokens (N, d) back to (B, T, d), padding 0."""
-    if len(real) == B * T:
-        return x.view(B, T, -1)
-    return x.new_zeros(B * T, x.shape[-1]).index_copy(0, real, x).view(B, T, -1)
+def shared_beginnings(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Finds rows that begin alike: a token's state depends on what stands before it, so equal beginnings share it.
+
+    Returns place (N,): where in the flat (B·T,) each of the N distinct beginnings first ends; and owner (B·T,): which of
+    the N each position has (padding: 0). With no two rows alike, N is the number of real tokens.
+    """
+    ids, ends = tokens.cpu().numpy(), lengths.cpu().numpy()
+    B, T = ids.shape
+    owner = np.zeros((B, T), np.int64)
+    place, node = [], np.zeros(B, np.int64)  # node: the beginning that each row has reached
+    for t in range(T):
+        live = (ends > t).nonzero()[0]
+        key = node[live] * (int(ids.max()) + 1) + ids[live, t]
+        _, first, index = np.unique(key, return_index=True, return_inverse=True)
+        node[live] = owner[live, t] = len(place) + index
+        place.extend((live[first] * T + t).tolist())
+    return (torch.from_numpy(x).to(tokens.device) for x in (np.array(place), owner.reshape(-1)))
 
 
 def _causal(q: Tensor, kv: Tensor, block: Block) -> Tensor:

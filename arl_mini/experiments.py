@@ -1,0 +1,189 @@
+"""The experiments behind the chapters' claims: several seeds each, recorded in `data/runs` with their command.
+
+    python -m arl_mini.experiments                                     lists them
+    python -m arl_mini.experiments 00_start_here/quest                 records seeds 10 to 14 anew
+    python -m arl_mini.experiments 08_tool_use/failing --seeds 20 21   other seeds
+
+A chapter trains one seed live with the same settings and recomputes its claim from the recorded runs.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import envs, evaluate, models
+from .algorithms import GRPO
+from .algorithms.base import Algorithm
+from .envs.base import Env
+from .files import write_whole
+from .rollout import Limits
+from .train import Run, train
+
+FRESH_SEEDS = (10, 11, 12, 13, 14)  # seeds below 10 were used while settings were chosen
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of training: a world to train in, an algorithm, settings of `train`."""
+
+    env: Env
+    algorithm: Algorithm
+    settings: dict
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms trained from one checkpoint, each measured before and after by measure(policy) → plain numbers."""
+
+    about: str
+    start: str
+    arms: dict[str, Arm]
+    measure: Callable[[models.TinyLM], dict[str, float]]
+    seeds: Sequence[int] = field(default=FRESH_SEEDS)
+
+    def run(self, arm: str, seed: int, **changes) -> Run:
+        """The run of one arm and seed from the warm start; `changes` replace settings."""
+        chosen = self.arms[arm]
+        return train(models.load(self.start), chosen.env, chosen.algorithm, **{**chosen.settings, "seed": seed, **changes})
+
+
+# --- 00: start here ---------------------------------------------------------------------------------------
+
+QUEST = dict(
+    steps=60, prompts=16, tries=8, lr=1e-3, minibatches=2, limits=Limits(turn_tokens=12, turns=12, total=256)
+)
+
+
+def measure_quest(policy) -> dict[str, float]:
+    """Success on 256 held-out tasks."""
+    return {"success": evaluate.success(policy, envs.Quest(), limits=QUEST["limits"]).mean}
+
+
+# --- 08: tool use -----------------------------------------------------------------------------------------
+
+CALC = dict(steps=60, prompts=16, tries=8, lr=1e-3, limits=Limits(turn_tokens=16, turns=8, total=128))
+
+
+def measure_calc(policy) -> dict[str, float]:
+    """Accuracy and calls on held-out sums and products, with a reliable tool and one that fails in 20 %."""
+    measured = {}
+    for kind in ("sum", "product"):
+        for name, failing in (("", 0.0), ("_failing", 0.2)):
+            env = envs.Calc((kind,), failing=failing)
+            tried = evaluate.episodes(policy, env, limits=CALC["limits"])
+            last = [e.infos[-1] for e in tried]
+            busy = [i for i in last if i["busy"]]
+            retried = [i["calls"] > i["busy"] or i["busy"] > 1 for i in busy]
+            measured |= {
+                f"{kind}{name}_success": sum(e.success for e in tried) / len(tried),
+                f"{kind}{name}_call_share": sum(i["calls"] > 0 for i in last) / len(last),
+                f"{kind}{name}_calls": sum(i["calls"] for i in last) / len(last),
+            } | ({f"{kind}{name}_retry_share": sum(retried) / len(retried)} if retried else {})
+    return measured
+
+
+EXPERIMENTS = {
+    "00_start_here/quest": Experiment(
+        "GRPO teaches the novice to find the key and open the door.",
+        "quest-novice",
+        {"GRPO": Arm(envs.Quest(), GRPO(), QUEST)},
+        measure_quest,
+    ),
+    "08_tool_use/failing": Experiment(
+        "GRPO on the answer alone, with a calculator that is busy in 20 % of calls.",
+        "calc-novice",
+        {"outcome": Arm(envs.Calc(failing=0.2), GRPO(), CALC)},
+        measure_calc,
+    ),
+    "08_tool_use/price": Experiment(
+        "What a price of 0.1 a call changes: from the same start, the same updates with and without it.",
+        "calc-novice",
+        {
+            "free": Arm(envs.Calc(), GRPO(), CALC | {"steps": 80}),
+            "price 0.1": Arm(envs.Calc(price=0.1), GRPO(), CALC | {"steps": 80}),
+        },
+        measure_calc,
+    ),
+}
+
+
+def path(name: str) -> Path:
+    """Where an experiment's runs are recorded."""
+    data = os.environ.get("ARL_DATA") or Path(__file__).resolve().parents[1] / "data"
+    return Path(data) / "runs" / f"{name}.jsonl"
+
+
+def record(name: str, seeds: Sequence[int] = ()) -> Iterator[str]:
+    """Runs an experiment and writes its file, whole or not at all; yields progress in words."""
+    experiment = EXPERIMENTS[name]
+    seeds = tuple(seeds) or tuple(experiment.seeds)
+    extra = "" if seeds == tuple(experiment.seeds) else f" --seeds {' '.join(map(str, seeds))}"
+    rows: list[dict] = [{"command": f"python -m arl_mini.experiments {name}{extra}", "about": experiment.about}]
+    for arm in experiment.arms:
+        for seed in seeds:
+            run = experiment.run(arm, seed)
+            before = experiment.measure(run.policy)
+            rows += [{"arm": arm, "seed": seed, **_rounded(r.numbers())} for r in run]
+            after = experiment.measure(run.policy)
+            rows.append({"arm": arm, "seed": seed, "before": _rounded(before), "after": _rounded(after)})
+            yield f"{name} {arm} seed {seed}: {_rounded(before)} → {_rounded(after)}"
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    write_whole(path(name), lambda file: file.write(text.encode()))
+
+
+def _rounded(numbers: dict[str, float]) -> dict[str, float]:
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in numbers.items() if not k.startswith("seconds")}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded runs of an experiment."""
+
+    command: str
+    curves: dict[str, list[list[dict]]]  # arm → a list of records for each seed
+    outcomes: dict[str, list[dict]]  # arm → {"seed", "before", "after"} for each seed
+
+    def values(self, arm: str, number: str, when: str = "after") -> list[float]:
+        """One measured number of each seed, in the order of the seeds."""
+        return [outcome[when][number] for outcome in self.outcomes[arm]]
+
+
+def recorded(name: str) -> Recorded:
+    """Reads what `record` wrote; an unknown or damaged file is an error that names the command to make it."""
+    try:
+        head, *rows = [json.loads(line) for line in path(name).read_text().splitlines()]
+        curves: dict[str, dict[int, list[dict]]] = {}
+        outcomes: dict[str, list[dict]] = {}
+        for row in rows:
+            if "after" in row:
+                outcomes.setdefault(row["arm"], []).append(row)
+            else:
+                curves.setdefault(row["arm"], {}).setdefault(row["seed"], []).append(row)
+        return Recorded(head["command"], {arm: list(seeds.values()) for arm, seeds in curves.items()}, outcomes)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"no readable runs of {name!r} ({error!r}); hint: python -m arl_mini.experiments {name}"
+        ) from error
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[])
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"unknown experiment {unknown[0]!r}; known: {', '.join(EXPERIMENTS)}")
+    if not chosen.names:
+        for name, experiment in EXPERIMENTS.items():
+            print(f"{name:24} {experiment.about}")
+    for name in chosen.names:
+        for line in record(name, chosen.seeds):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""The shipped checkpoints, and how each was made.
+
+    python -m arl_mini.warmstarts                      lists them
+    python -m arl_mini.warmstarts quest-novice         makes one anew, into data/checkpoints
+
+A warm start knows the atoms, not the strategy: first clean demonstrations teach how the world works, then a few
+updates on a poor habit leave the strategy for reinforcement learning to find. Each card holds the command, what the
+policy can do, and how many of its groups give a signal.
+"""
+
+import argparse
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from . import envs, evaluate, ops
+
+from .envs.base import Env
+from .imitate import imitate
+from .models import TinyLM, checkpoints, tokenizer
+from .models.tokenizer import END
+from .rollout import demonstrate
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`steps` updates on demonstrations in which speak(env, rng) acts."""
+
+    env: Env
+    speak: Callable[[Env, random.Random], str]
+    steps: int
+    lr: float
+    tasks: int = 6000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a checkpoint is made: the world it is measured on, and its stages in order."""
+
+    about: str
+    env: Env
+    stages: tuple[Stage, ...]
+    atoms: Callable[[TinyLM], dict[str, float]]  # what the policy is supposed to know, measured
+    size: str = "nano"
+
+
+def make(name: str, seed: int = 0) -> Iterator[str]:
+    """Trains a checkpoint and writes it; yields progress in words."""
+    recipe = RECIPES[name]
+    policy = TinyLM.new(recipe.size, tokenizer.build(recipe.env.words), seed)
+    start = 0
+    for number, stage in enumerate(recipe.stages, 1):
+        rng = random.Random(f"{name} {seed} {number}")
+        shown = demonstrate(policy, stage.env, range(start, start + stage.tasks), lambda e: stage.speak(e, rng))
+        start += stage.tasks
+        for step, loss in enumerate(imitate(policy, shown, steps=stage.steps, lr=stage.lr, seed=seed), 1):
+            if step % 100 == 0 or step == stage.steps:
+                yield f"stage {number}, update {step} of {stage.steps}: {loss:.3f} nats a token"
+    card = {
+        "about": recipe.about,
+        "command": f"python -m arl_mini.warmstarts {name}" + (f" --seed {seed}" if seed else ""),
+        "updates": sum(stage.steps for stage in recipe.stages),
+        "parameters": sum(p.numel() for p in policy.parameters()),
+        **start_signal(policy, recipe.env),
+        **{k: round(v, 3) for k, v in recipe.atoms(policy).items()},
+    }
+    checkpoints.save(policy, checkpoints.folder() / f"{name}.safetensors", card)
+    yield str(card)
+
+
+def start_signal(policy: TinyLM, env: Env) -> dict[str, float]:
+    """Success on 256 held-out tasks, and the share of 64 groups of 8 whose rewards differ."""
+    tried = evaluate.episodes(policy, env, 64, 8)
+    rewards, group = torch.tensor([e.reward for e in tried]), torch.tensor([e.group for e in tried])
+    return {
+        "success": round(evaluate.success(policy, env, seed=1).mean, 3),
+        "signal_share": round(float(ops.group_signal(rewards, group).float().mean()), 3),
+    }
+
+
+# --- what the demonstrators do ----------------------------------------------------------------------------
+
+
+def _calc_clean(env: envs.Calc, rng: random.Random) -> str:
+    """Sums by head or by tool in equal parts, products by tool, never a wrong answer."""
+    by_head = env.kind == "sum" and env.calls == 0 and rng.random() < 0.5
+    return f" {envs.calc.evaluate(env.expression)}{END}" if by_head else env.expert()
+
+
+def _calc_habit(env: envs.Calc, rng: random.Random) -> str:
+    """Answers at once in 7 of 10 tasks: right for sums, a guess for products."""
+    if env.calls or rng.random() < 0.3:
+        return env.expert()
+    answer = envs.calc.evaluate(env.expression) if env.kind == "sum" else rng.randint(100, 9801)
+    return f" {answer}{END}"
+
+
+def _chain_habit(env: envs.Chain, rng: random.Random) -> str:
+    """Writes its steps in 1 of 10 tasks, else guesses at once; where there are no steps to write, it answers."""
+    return env.expert() if env.depth == 1 or rng.random() < 0.1 else env.guess(rng)
+
+
+# --- what a warm start should know ------------------------------------------------------------------------
+
+
+def _quest_atoms(policy: TinyLM) -> dict[str, float]:
+    infos = [i for e in evaluate.episodes(policy, envs.Quest()) for i in e.infos]
+    legal = [not (i.get("malformed") or i.get("illegal")) for i in infos]
+    return {"legal_actions": float(np.mean(legal))}
+
+
+def _calc_atoms(policy: TinyLM) -> dict[str, float]:
+    measured = {}
+    for kind in ("sum", "product"):
+        tried = evaluate.episodes(policy, envs.Calc((kind,)), 512)
+        called = [e.infos[-1]["calls"] > 0 for e in tried]
+        right_by_tool = [e.success for e, c in zip(tried, called) if c]
+        measured |= {
+            f"{kind}_success": float(np.mean([e.success for e in tried])),
+            f"{kind}_calls": float(np.mean(called)),
+            f"{kind}_success_when_called": float(np.mean(right_by_tool)) if right_by_tool else 0.0,
+        }
+    return measured
+
+
+def _chain_atoms(policy: TinyLM) -> dict[str, float]:
+    measured = {}
+    for depth in (1, 2, 3):
+        last = [e.infos[-1] for e in evaluate.episodes(policy, envs.Chain((depth, depth)), 512)]
+        wrote = [i for i in last if i["thinking"]]
+        measured[f"depth_{depth}_success"] = float(np.mean([i["right"] for i in last]))
+        if depth > 1:
+            measured[f"depth_{depth}_thinking"] = len(wrote) / len(last)
+            measured[f"depth_{depth}_success_when_thinking"] = float(np.mean([i["right"] for i in wrote] or [0.0]))
+    return measured
+
+
+def _taste_atoms(policy: TinyLM) -> dict[str, float]:
+    tried = evaluate.episodes(policy, envs.Taste(), 512)
+    return {
+        "utility": float(np.mean([e.reward for e in tried])),
+        "complete": float(np.mean([e.text.endswith(END) for e in tried])),
+    }
+
+
+RECIPES = {
+    "quest-novice": Recipe(
+        "A legal random walker that takes and opens half of the time; it was shown careful exploration first.",
+        envs.Quest(),
+        (
+            Stage(envs.Quest(), lambda env, rng: env.explorer(rng), 700, 3e-3),
+            Stage(envs.Quest(), lambda env, rng: env.random(rng), 40, 1e-3),
+        ),
+        _quest_atoms,
+    ),
+    "calc-novice": Recipe(
+        "Can call the calculator and copy its answer, knows one-digit sums, but mostly answers at once.",
+        envs.Calc(),
+        (Stage(envs.Calc(), _calc_clean, 700, 3e-3), Stage(envs.Calc(), _calc_habit, 60, 1e-3)),
+        _calc_atoms,
+    ),
+    "chain-atoms": Recipe(
+        "Knows single steps of addition mod 10, but mostly guesses without writing steps.",
+        envs.Chain((1, 3)),
+        (
+            Stage(envs.Chain((1, 3)), lambda env, rng: env.expert(), 1200, 3e-3),
+            Stage(envs.Chain((1, 3)), _chain_habit, 40, 5e-4),
+        ),
+        _chain_atoms,
+    ),
+    "taste-novice": Recipe(
+        "Writes four to twelve random words from the list.",
+        envs.Taste(),
+        (Stage(envs.Taste(), lambda env, rng: env.random(rng), 300, 3e-3),),
+        _taste_atoms,
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[[], *RECIPES], metavar="NAME")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    if not chosen.names:
+        for name, recipe in RECIPES.items():
+            print(f"{name:16} {recipe.about}")
+    for name in chosen.names:
+        for line in make(name, chosen.seed):
+            print(f"{name}: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
