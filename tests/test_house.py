@@ -317,9 +317,9 @@ def cost_after_torch(statement: str) -> tuple[float, list[str]]:
 
 
 def test_import_is_light():
-    seconds, loaded = cost_after_torch("import arl_mini")
-    assert loaded == []
-    assert seconds < 2.0
+    trials = [cost_after_torch("import arl_mini") for _ in range(3)]
+    assert all(loaded == [] for _, loaded in trials)
+    assert min(seconds for seconds, _ in trials) < 2.0  # the least: other processes only add to it
 
 
 def test_a_heavy_import_is_found():
