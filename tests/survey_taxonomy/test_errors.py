@@ -1,0 +1,80 @@
+"""A corrupted file gives an error that names file, line and field."""
+import shutil
+
+import pytest
+
+from survey_taxonomy import DataError, check, load
+from survey_taxonomy.reading import DATA
+
+DAPO = "entries/2.7_algorithms.yml"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(DATA, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def corrupt(folder, file, old, new):
+    """Replace the first ``old`` by ``new`` and give back the line on which it stood."""
+    path = folder / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text, old
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return text[:text.index(old)].count("\n") + 1
+
+
+CASES = [  # what, file, old, new, lines below the first line of old, field, word in the message
+    ("bad id", DAPO, "- id: dapo\n", "- id: DA PO\n", 0, "id", "expected"),
+    ("dangling work", DAPO, "  work: dapo\n", "  work: dapoo\n", 0, "work", "no work 'dapoo'"),
+    ("dangling section", DAPO, "section: '2.7/grpo'", "section: '2.7/grrpo'", 0, "section", "no section"),
+    ("wrong type", "works/2.7_algorithms.yml", "  year: 2025\n", "  year: soon\n", 0, "year", "integer"),
+    ("unknown key", DAPO, "  kind: algorithm\n", "  kind: algorithm\n  colour: red\n", 0, "", "colour"),
+    ("unknown kind", DAPO, "  kind: algorithm\n", "  kind: algorythm\n", 0, "kind", "algorythm"),
+    ("duplicate id", DAPO, "- id: dapo\n", "- id: grpo\n", 0, "id", "already taken"),
+    ("duplicate key", DAPO, "  name: DAPO\n", "  name: DAPO\n  name: DAPO\n", 1, "name", "twice"),
+    ("missing source", DAPO, "    source: S-v3\n", "", 0, "placements", "'source' is missing"),
+    ("malformed arXiv id", "works/2.7_algorithms.yml", "arxiv: '2507.18071'", "arxiv: '2513.18071'", 0, "arxiv", "YYMM"),
+    ("dangling evidence", DAPO, "evidence: [trl-dapo-kl]", "evidence: [trl-nothing]", 0, "claims", "no evidence"),
+    ("unknown value", DAPO, "resolved: clip_higher", "resolved: clip_hire", 0, "claims", "clip_hire"),
+    ("dangling relation", "relations.yml", "dst: reinforce", "dst: reinforcement", 0, "dst", "no entry"),
+    ("dangling glossary", "glossary.yml", "section: '2.3'", "section: '2.9'", 0, "section", "no section"),
+    ("bad correction", "corrections/links.yml", "  confidence: high\n", "  confidence: sure\n", 0, "confidence", "sure"),
+    ("bad source", "sources.yml", "- id: S-v5\n", "- id: S-v6\n", 0, "id", "S-v6"),
+    ("bad slide", "sections.yml", "  slides: [4]\n", "  slides: [41]\n", 0, "slides", "41"),
+    ("no section", "evidence.yml", "  seen: true\n", "  seen: perhaps\n", 0, "seen", "boolean"),
+]
+
+
+@pytest.mark.parametrize("what,file,old,new,shift,field,word", CASES, ids=[c[0] for c in CASES])
+def test_corruption_is_located(folder, what, file, old, new, shift, field, word):
+    line = corrupt(folder, file, old, new) + shift
+    problems = [p for p in check(folder) if p.file == file and word in p.message]
+    assert problems, [str(p) for p in check(folder)][:5]
+    near = min(problems, key=lambda p: abs(p.line - line))
+    slack = 0 if old.startswith(("- id", "  year", "  work", "section")) else 6
+    assert abs(near.line - line) <= slack, str(near)
+    assert field in near.field
+    assert f"{file}:{near.line}" in str(near)
+
+
+def test_broken_yaml_names_the_line(folder):
+    line = corrupt(folder, "glossary.yml", "- {term_en: policy,", "- {term_en: policy: :,")
+    with pytest.raises(DataError) as error:
+        load(folder)
+    assert error.value.problems[0].file == "glossary.yml" and error.value.problems[0].line == line
+    assert check(folder)[0].line == line
+
+
+def test_missing_file_and_wrong_top(folder):
+    (folder / "relations.yml").unlink()
+    assert "missing" in check(folder)[0].message
+    (folder / "relations.yml").write_text("- just\n- a list\n", encoding="utf-8")
+    assert "expected a mapping" in check(folder)[0].message
+
+
+def test_many_problems_are_cut_short_in_the_message():
+    from survey_taxonomy import Problem
+
+    error = DataError([Problem("r", str(i), "wrong") for i in range(25)])
+    assert "25 problem(s)" in str(error) and "5 more" in str(error)
