@@ -29,7 +29,10 @@ ROOMS = {
     "trust": "rollout envs",
     "train": "ops batch models files envs rewards rollout algorithms imitate capabilities trust",
     "evaluate": "train",
+    "warmstarts": "train evaluate",
+    "experiments": "train evaluate formal",
     "bridges": "train evaluate formal",
+    "exercises": "train evaluate formal lab",
     "arl_mini": "train evaluate formal",
     "survey_taxonomy": "lab",
 }

@@ -25,6 +25,7 @@ INSTALL = '-c constraints.txt -e ".[all]"'
 # Import names that differ from the name of the distribution, or that a declared one always brings along.
 BROUGHT_BY = {
     "cycler": "matplotlib",
+    "datasets": "trl",
     "IPython": "ipykernel",
     "jupyter_client": "nbclient",
     "matplotlib_inline": "ipykernel",
