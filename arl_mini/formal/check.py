@@ -36,7 +36,9 @@ def _check_shapes(mdp) -> None:
         wanted["gamma"] = (S, A)
     for name, shape in wanted.items():
         if tuple(getattr(mdp, name).shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(getattr(mdp, name).shape)}, expected {shape} to fit P {(S, A, S)}")
+            raise ValueError(
+                f"{name} has shape {tuple(getattr(mdp, name).shape)}, expected {shape} to fit P {(S, A, S)}"
+            )
     for name, n in (("states", S), ("actions", A)):
         names = getattr(mdp, name)
         if len(names) != n or len(set(names)) != n:
@@ -70,7 +72,8 @@ def check_observations(pomdp) -> None:
     for name, shape in (("O", (A, S, Z)), ("O_start", (S, Z))):
         if tuple(getattr(pomdp, name).shape) != shape:
             raise ValueError(
-                f"{name} has shape {tuple(getattr(pomdp, name).shape)}, expected {shape} for {A} actions, {S} states"
+                f"{name} has shape {tuple(getattr(pomdp, name).shape)}, expected {shape}"
+                f" for {A} actions and {S} states"
             )
     if len(pomdp.observations) != Z or len(set(pomdp.observations)) != Z:
         raise ValueError(f"observations are {pomdp.observations}, expected {Z} different names")
@@ -92,8 +95,8 @@ def check_policy(mdp, policy: Tensor) -> None:
 def check_ends(mdp, policy: Tensor) -> None:
     """Raises ValueError naming a state and action if an undiscounted episode can go on for ever.
 
-    policy (S, A): the actions that are taken (entries > 0). An episode ends where it reaches a terminal state, or fades
-    where γ < 1.
+    policy (S, A): the actions that are taken (entries > 0). An episode ends where it reaches a terminal
+    state, or fades where γ < 1.
     """
     taken = (policy > 0) & ~mdp.terminal[:, None]
     good = mdp.terminal | (taken & (mdp.discounts < 1)).any(1)
@@ -109,8 +112,7 @@ def check_ends(mdp, policy: Tensor) -> None:
         a = int(taken[s].double().argmax())
         after = [mdp.states[i] for i in (mdp.P[s, a] > 0).nonzero()[:, 0].tolist()]
         raise ValueError(
-            f"γ = 1 without horizon: in state {mdp.states[s]!r} action {mdp.actions[a]!r} leads to {after}, and no action "
-            "taken from there on reaches a terminal state (absorbing, reward 0), so the return is not defined; "
-            "hint: give a horizon, γ < 1, or a way to the end"
+            f"γ = 1 without horizon: in state {mdp.states[s]!r} action {mdp.actions[a]!r} leads to {after}, "
+            "and no action taken from there on reaches a terminal state (absorbing, reward 0), so the return "
+            "is not defined; hint: give a horizon, γ < 1, or a way to the end"
         )
-

@@ -1,6 +1,7 @@
-"""What a policy can tell apart: a context is a function of the history, and equal contexts get the same action.
+"""What a policy can tell apart: a context is a function of the history; equal contexts, equal actions.
 
-The last observation alone, a window, a bounded memory, everything: a language model's context is such a choice.
+The last observation alone, a window, a bounded memory, everything: a language model's context is such a
+choice.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -1,10 +1,10 @@
-"""From equation to code and back: each formula has an id, and names its function, its test and its notebook cell.
+"""From equation to code and back: each formula has an id, and names its function, test and notebook cell.
 
     print(card("survey-16"))          # Markdown: formula, how it is read here, code
     orphans(Path("."))                # what misses its other end; empty if all is well
 
-A cell shows an equation by calling `equation("survey-16")`; a test checks it if it is a function of
-tests/formal/test_equations.py; the function of a survey equation has its number in the docstring.
+A code cell shows an equation by calling `equation("survey-16")`. Tests of equations are the functions of the
+files named tests/…/test_…equations.py. The function of a survey equation has its number in the docstring.
 """
 
 import ast
@@ -15,8 +15,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTS = "tests/formal/test_equations.py"
-SHOWN = re.compile(r"""\bequation\(\s*["']([\w-]+)["']""")
+TESTS = "test_*equations.py"
+SHOWN = re.compile(r"""^(?!\s*#).*\bequation\(\s*["']([\w-]+)["']""", re.MULTILINE)  # not in a markdown cell
 CITED = re.compile(r"[Ss]urvey,? Eqs?\.\s*((?:\(\d+\)(?:,\s*|\s+and\s+)?)+)")
 
 
@@ -24,8 +24,9 @@ CITED = re.compile(r"[Ss]urvey,? Eqs?\.\s*((?:\(\d+\)(?:,\s*|\s+and\s+)?)+)")
 class Equation:
     """A formula and where it lives.
 
-    function: dotted path of what computes it; used_by: algorithms built on it. test: a function of TESTS.
-    chapter: the notebook whose source has the cell that shows it. reading: how the library takes a loose statement.
+    function: dotted path of what computes it; used_by: algorithms built on it. test: pytest's id of a test.
+    chapter: the notebook whose source has the cell that shows it. reading: how the library takes a loose
+    statement.
     """
 
     id: str
@@ -66,7 +67,7 @@ def equation(id: str) -> Equation:
 
 
 def resolve(path: str) -> object:
-    """The object of a dotted path: a module, then attributes. Raises LookupError saying where the path ends."""
+    """The object of a dotted path: a module, then attributes. Raises LookupError saying where it ends."""
     parts = path.split(".")
     for n in range(len(parts), 0, -1):
         try:
@@ -93,7 +94,7 @@ def card(id: str) -> str:
     lines = [f"**{entry.title}** ({entry.locator})", f"$${entry.latex}$$"]
     if entry.reading:
         lines.append(f"*Read here as:* {entry.reading}")
-    links = [f"`{entry.function}`", f"checked by `{TESTS}::{entry.test}`", f"shown in `{entry.chapter}`"]
+    links = [f"`{entry.function}`", f"checked by `{entry.test}`", f"shown in `{entry.chapter}`"]
     links += [f"used by `{name}`" for name in entry.used_by]
     lines += [" · ".join(links), f"```python\n{textwrap.dedent(source(entry.function))}\n```"]
     return "\n\n".join(lines)
@@ -102,9 +103,10 @@ def card(id: str) -> str:
 def orphans(root: Path, entries: dict[str, Equation] | None = None, all_chapters: bool = False) -> list[str]:
     """What misses its other end, in words.
 
-    root: the project. Chapters that are not written yet are passed over unless all_chapters. Checked: functions and
-    algorithms exist; the function's docstring cites the number; tests exist, and each test of TESTS belongs to an
-    equation; written chapters show their equations, and show none that is unknown; docstrings cite known numbers only.
+    root: the project. Chapters that are not written yet are passed over unless all_chapters. Checked:
+    functions and algorithms exist; the function's docstring cites the number; tests exist, and each test of
+    an equation belongs to one; written chapters show their equations, and show none that is unknown;
+    docstrings cite known numbers only.
     """
     entries = registry() if entries is None else entries
     return [
@@ -125,8 +127,8 @@ def _code_faults(entries: dict[str, Equation]) -> list[str]:
                 faults.append(f"{entry.id}: {error}")
                 continue
             number = entry.id.removeprefix("survey-")
-            if path == entry.function and number.isdigit() and int(number) not in _cited(inspect.getdoc(found) or ""):
-                faults.append(f"{entry.id}: the docstring of {path} does not say 'Survey Eq. ({number})'")
+            if path == entry.function and number.isdigit() and f"Eq. ({number})" not in (found.__doc__ or ""):
+                faults.append(f"{entry.id}: the docstring of {path} does not say 'Eq. ({number})'")
     return faults
 
 
@@ -135,16 +137,21 @@ def _cited(text: str) -> set[int]:
 
 
 def _test_faults(root: Path, entries: dict[str, Equation]) -> list[str]:
-    tree = ast.parse((root / TESTS).read_text(encoding="utf-8"))
-    there = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+    there = set()
+    for path in sorted((root / "tests").rglob(TESTS)):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        there |= {f"{path.relative_to(root).as_posix()}::{n}" for n in names if n.startswith("test_")}
+    faults = [f"{e.id}: there is no {e.test}" for e in entries.values() if e.test not in there]
     wanted = {entry.test for entry in entries.values()}
-    faults = [f"{e.id}: {TESTS} has no {e.test}" for e in entries.values() if e.test not in there]
-    return faults + [f"{TESTS}::{name} checks no registered equation" for name in sorted(there - wanted)]
+    return faults + [f"{test} checks no registered equation" for test in sorted(there - wanted)]
 
 
 def _cell_faults(root: Path, entries: dict[str, Equation], all_chapters: bool) -> list[str]:
     folder, faults = root / "notebooks" / "src", []
-    shown = {p.stem: set(SHOWN.findall(p.read_text(encoding="utf-8"))) for p in sorted(folder.glob("[0-9]*.py"))}
+    shown = {
+        p.stem: set(SHOWN.findall(p.read_text(encoding="utf-8"))) for p in sorted(folder.glob("[0-9]*.py"))
+    }
     for entry in entries.values():
         if entry.chapter in shown and entry.id not in shown[entry.chapter]:
             faults.append(f"{entry.id}: no cell of {entry.chapter} calls equation({entry.id!r})")
@@ -155,9 +162,9 @@ def _cell_faults(root: Path, entries: dict[str, Equation], all_chapters: bool) -
 
 
 def _citation_faults(root: Path, entries: dict[str, Equation]) -> list[str]:
-    faults = []
+    faults, said = [], "{} cites survey Eq. ({}), which is not registered"
     for path in sorted((root / "arl_mini").rglob("*.py")):
         for number in sorted(_cited(path.read_text(encoding="utf-8"))):
             if f"survey-{number}" not in entries:
-                faults.append(f"{path.relative_to(root).as_posix()} cites survey Eq. ({number}), which is not registered")
+                faults.append(said.format(path.relative_to(root).as_posix(), number))
     return faults

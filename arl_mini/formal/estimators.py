@@ -1,7 +1,8 @@
 """The gradient estimators of chapter 2.7 and what agent papers make of them, each as a loss of `ops` parts.
 
-An advantage is a function of Draws to (B, T) or (B, 1); a loss combines it with the log-probabilities. `CATALOGUE` lists
-what is measured, with the claim whether it is unbiased; tests/formal/test_estimators.py holds every claim.
+An advantage is a function of Draws to (B, T) or (B, 1); a loss combines it with the log-probabilities.
+`CATALOGUE` lists what is measured, with the claim whether it is unbiased; tests/formal/test_estimators.py
+holds every claim.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ def minus_constant(b: float) -> Advantage:
 
 
 def minus_group_mean(d: Draws) -> Tensor:
-    """G_i − mean of its group, itself included: the baseline depends on the action, so the mean shrinks by 1 − 1/G."""
+    """G_i − mean of its group, itself included: 1/G of the baseline is its own return, hence (1 − 1/G) ∇J."""
     return ops.group_center(d.returns, d.group)[:, None]
 
 
@@ -81,6 +82,11 @@ def clipped(advantage: Advantage, low: float = 0.2, high: float = 0.2) -> Loss:
     return loss
 
 
+def grpo(low: float = 0.2, high: float = 0.2) -> Loss:
+    """The same with the z-score of the group as advantage: survey Eq. (16) as printed, no KL, no 1/|o|."""
+    return clipped(zscore, low, high)
+
+
 def _weights(d: Draws) -> Tensor:
     """π_θ / π_old of each token, a constant, (B, T)."""
     return ops.ratio(d.logp, d.old_logp).detach()
@@ -97,14 +103,15 @@ def truncated(cap: float) -> Loss:
 
 
 def step_weighted(d: Draws) -> Tensor:
-    """Each reward weighted by the ratios up to it only (per-decision importance sampling): unbiased, less variance."""
+    """Each reward weighted by the ratios up to it (per-decision importance sampling): unbiased, less
+    variance."""
     paid = d.rewards * d.weight * _weights(d).cumprod(1)
     later = paid.sum(1, keepdim=True) - paid.cumsum(1) + paid  # Σ_{k≥t}
     return -later * d.logp * d.mask
 
 
 def token_weighted(d: Draws) -> Tensor:
-    """Each token weighted by its own ratio only, as in PPO and GRPO: prefixes and what follows stay those of π_old."""
+    """Each token weighted by its own ratio, as in PPO and GRPO: what is around it stays that of π_old."""
     return -_weights(d) * to_go(d) * d.logp * d.mask
 
 
@@ -113,7 +120,7 @@ def length_normalised(d: Draws) -> Tensor:
     return -ops.sequence_ratio(d.logp, d.old_logp, d.mask).detach() * whole_return(d) * d.logp * d.mask
 
 
-# --- penalties for KL(π_θ ‖ π_ref) of whole rows; `row` sums log-probabilities over tokens -------------------
+# --- penalties for KL(π_θ ‖ π_ref) of whole rows; `row` sums log-probabilities over tokens ---------------
 
 
 def k1_loss(d: Draws) -> Tensor:
@@ -156,7 +163,7 @@ CATALOGUE: tuple[Estimator, ...] = (
     _on("constant baseline", minus_constant(0.5), True, "E[∇ log π] = 0"),
     _on("value baseline", minus_value, True, "the same in every state"),
     _on("leave one out", leave_one_out, True, "the others are independent of the action"),
-    _on("group mean", minus_group_mean, False, "1/G of the baseline is the action's own return: (1 − 1/G) ∇J"),
+    _on("group mean", minus_group_mean, False, "the baseline knows the action: (1 − 1/G) ∇J"),
     _on("GRPO z-score", zscore, False, "a prompt counts by 1/std of its returns"),
     Estimator("GRPO z-score / length", over_length(policy_gradient(zscore)), False,
               "and a token by 1/length of its row", on_policy=True),
@@ -190,7 +197,8 @@ def estimator(name: str) -> Estimator:
 
 
 def kl_value_moments(lab, kind: Callable[[Tensor, Tensor], Tensor]) -> tuple[float, float]:
-    """Exact mean and variance of a KL estimator's *value* on one episode of π_θ; kind: ops.kl_k1, kl_k2 or kl_k3."""
+    """Exact mean and variance of the *value* of a KL estimator (ops.kl_k1, kl_k2, kl_k3) on one episode of
+    π_θ."""
     d = lab.draws(torch.arange(len(lab.paths.chance))[:, None])
     p = lab.paths.chance * d.row(d.logp.detach())[:, 0].exp()
     value = kind(d.row(d.logp.detach()), d.row(d.ref_logp))[:, 0]

@@ -1,7 +1,8 @@
 """Exact values, visits, objective and gradient of a policy, differentiable from end to end.
 
-policy: (S, A) probabilities, or (T, S, A) for a horizon T when the policy changes with the clock. rows: where several
-states share one row of a policy table (S,) says which; `softmax_policy(logits, rows)` spreads the table.
+policy: (S, A) probabilities, or (T, S, A) for a horizon T when the policy changes with the clock. rows: where
+several states share one row of a policy table (S,) says which; `softmax_policy(logits, rows)` spreads the
+table.
 """
 
 import torch
@@ -25,8 +26,8 @@ def backup(mdp: FiniteMDP, values: Tensor) -> Tensor:
 def exact_value(mdp: FiniteMDP, policy: Tensor, steps: int | None = None) -> Tensor:
     """V^π(s) = Σ_a π(a | s) [R(s, a) + γ Σ_s' P(s' | s, a) V^π(s')], (S,).
 
-    With a horizon: T backups from V = 0; steps ≤ T gives the value with that many steps to go. Without: the linear
-    system solved. Raises ValueError naming state and action where the policy never ends and γ = 1.
+    With a horizon: T backups from V = 0; steps ≤ T gives the value with that many steps to go. Without: the
+    linear system solved. Raises ValueError naming state and action where the policy never ends and γ = 1.
     """
     check_policy(mdp, policy)
     if mdp.horizon is None:
@@ -107,7 +108,8 @@ def exact_gradient(mdp: FiniteMDP, logits: Tensor, rows: Tensor | None = None) -
 def theorem_gradient(mdp: FiniteMDP, logits: Tensor, rows: Tensor | None = None) -> Tensor:
     """The same by the policy gradient theorem: ∇_θ J = Σ_s d(s) Σ_a ∇_θ π(a | s) Q^π(s, a).
 
-    For softmax tables that is d(s) π(a | s) A^π(s, a), summed over the states of a row. Nothing is differentiated.
+    For softmax tables that is d(s) π(a | s) A^π(s, a), summed over the states of a row. Nothing is
+    differentiated.
     """
     if mdp.horizon is not None:
         rows = clock_rows(mdp) if rows is None else rows[clock_rows(mdp)]

@@ -1,7 +1,8 @@
-"""Measure a gradient estimator against the exact gradient: by enumeration of what it can see, and by sampling.
+"""Measure a gradient estimator against the exact gradient: by enumeration of all episodes, and by sampling.
 
-An estimator is a function of `Draws` to losses per token, (B, T) or (B, 1), made of the parts of `ops` that the algorithms
-use. The laboratory differentiates the loss by the log-probabilities and carries that to the policy table.
+An estimator is a function of `Draws` to losses per token, (B, T) or (B, 1), made of the parts of `ops` that
+the algorithms use. The laboratory differentiates the loss by the log-probabilities and carries that to the
+policy table.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,8 +48,8 @@ Loss = Callable[[Draws], Tensor]
 
 @dataclass(frozen=True)
 class Estimator:
-    """A named loss. target: 'J' (−loss climbs the objective) or 'KL' (loss is a penalty); unbiased: whether the mean of
-    its gradient is the exact one, in every world, for group sizes ≥ 2; says: why."""
+    """A named loss. target: 'J' (−loss climbs the objective) or 'KL' (loss is a penalty); unbiased: whether
+    the mean of its gradient is the exact one, in every world, for group sizes ≥ 2; says: why."""
 
     name: str
     loss: Loss = field(repr=False)
@@ -60,8 +61,8 @@ class Estimator:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean (P,) and variance (P,) of one group's estimate; exact: the gradient it should have. All ascent directions
-    for target 'J', gradients of the penalty for 'KL'."""
+    """Mean (P,) and variance (P,) of one group's estimate; exact: the gradient it should have. All ascent
+    directions for target 'J', gradients of the penalty for 'KL'."""
 
     mean: Tensor
     variance: Tensor
@@ -79,7 +80,7 @@ class Moments:
         return torch.zeros_like(self.mean) if self.groups is None else (self.variance / self.groups).sqrt()
 
     def error_after(self, groups: int) -> float:
-        """Root mean square distance of the mean of so many groups to the exact gradient: √(|bias|² + tr Σ / n)."""
+        """Root mean square distance of the mean of n groups to the exact gradient: √(|bias|² + tr Σ / n)."""
         return float((self.bias.square().sum() + self.variance.sum() / groups).sqrt())
 
 
@@ -87,8 +88,8 @@ class Moments:
 class Laboratory:
     """A world small enough to enumerate, a policy θ in it, and whoever else an estimator needs.
 
-    logits: θ (rows, A); P = rows·A parameters. rows: (S,) where states share rows. old: logits that are sampled from,
-    ref: logits of the reference, critic: values (S,); by default θ, θ and V of `old`.
+    logits: θ (rows, A); P = rows·A parameters. rows: (S,) where states share rows. old: logits that are
+    sampled from, ref: logits of the reference, critic: values (S,); by default θ, θ and V of `old`.
     """
 
     mdp: FiniteMDP
@@ -101,7 +102,7 @@ class Laboratory:
     def __post_init__(self):
         if isinstance(self.mdp.gamma, Tensor) or self.mdp.horizon is not None:
             raise ValueError(
-                f"a laboratory needs one γ and no horizon, got γ {self.mdp.gamma}, horizon {self.mdp.horizon}; "
+                f"a laboratory needs one γ and no horizon, got {self.mdp.gamma} and {self.mdp.horizon}; "
                 "hint: clocked(mdp)"
             )
 
@@ -174,7 +175,9 @@ class Laboratory:
         for s, p in zip(first, given):
             paths = (p > 0).nonzero()[:, 0]
             if len(paths) ** group > MOST_GROUPS:
-                raise ValueError(f"{len(paths)} paths in groups of {group}: {len(paths) ** group:.2g} groups are too many")
+                raise ValueError(
+                    f"{len(paths)} paths in groups of {group}: {len(paths) ** group:.2g} groups are too many"
+                )
             grid = torch.cartesian_prod(*[paths] * group).view(-1, group)
             index.append(grid)
             chance.append(self.mdp.start[s] * p[grid].prod(1))
@@ -188,13 +191,20 @@ class Laboratory:
         which = torch.multinomial(self.mdp.start[first], groups, True, generator=generator)
         return torch.multinomial(given[which], group, True, generator=generator)
 
-    def sample(self, estimator: Estimator, generator: torch.Generator, groups: int, group: int = 1) -> Moments:
+    def sample(
+        self, estimator: Estimator, generator: torch.Generator, groups: int, group: int = 1
+    ) -> Moments:
         """Mean and variance over sampled groups."""
         estimates = self.estimate(estimator, self.sample_paths(generator, groups, group))
         return Moments(estimates.mean(0), estimates.var(0), self.exact(estimator.target), groups)
 
     def error_curve(
-        self, estimator: Estimator, generator: torch.Generator, counts: Sequence[int], group: int = 1, repeats: int = 50
+        self,
+        estimator: Estimator,
+        generator: torch.Generator,
+        counts: Sequence[int],
+        group: int = 1,
+        repeats: int = 50,
     ) -> list[dict]:
         """Error against number of groups: {'estimator', 'groups', 'measured', 'predicted'}, one row a count.
 
@@ -203,7 +213,9 @@ class Laboratory:
         """
         moments, records = self.enumerate(estimator, group), []
         for n in counts:
-            drawn = self.estimate(estimator, self.sample_paths(generator, n * repeats, group)).view(repeats, n, -1)
+            drawn = self.estimate(estimator, self.sample_paths(generator, n * repeats, group)).view(
+                repeats, n, -1
+            )
             distance = (drawn.mean(1) - moments.exact).square().sum(-1).mean().sqrt()
             records.append({"estimator": estimator.name, "groups": n, "measured": float(distance),
                             "predicted": moments.error_after(n)})  # fmt: skip

@@ -1,7 +1,7 @@
 """Finite Markov decision processes with exact tensors, and PBRFT as the one with a single step.
 
-S states, A actions. All tensors are float64. An absorbing state that pays nothing is terminal: the episode is over there
-and no action is taken.
+S states, A actions. All tensors are float64. An absorbing state that pays nothing is terminal: the episode is
+over there and no action is taken.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,8 @@ class FiniteMDP:
 
     Raises ValueError naming state and action for rows that do not sum to one, a reward that is not finite, or
     γ = 1 without horizon in a state from which no terminal state can be reached.
-    Survey §2.1 lists ⟨S, O, A, P, R, T, γ⟩ without a start distribution; here it is `start`, O is in `FinitePOMDP`.
+    Survey §2.1 lists ⟨S, O, A, P, R, T, γ⟩ without a start distribution; here it is `start`, O is in
+    `FinitePOMDP`.
     """
 
     P: Tensor  # (S, A, S)
@@ -70,8 +71,10 @@ class FiniteMDP:
         """(S, A): γ of each state and action."""
         return exact(self.gamma).expand_as(self.R)
 
-    def step(self, state: Tensor, action: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Draws s' ~ P(· | s, a) for n pairs at once; returns s' (n,), reward (n,), done (n,). Survey Eq. (4)."""
+    def step(
+        self, state: Tensor, action: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draws s' ~ P(· | s, a) for n pairs; returns s', reward and done, each (n,). Survey Eq. (4)."""
         after = torch.multinomial(self.P[state, action], 1, generator=generator)[:, 0]
         return after, self.R[state, action], self.terminal[after]
 
@@ -80,8 +83,8 @@ class FiniteMDP:
 class PBRFT(FiniteMDP):
     """Preference-based RFT: the decision process whose every action leads to the end. Survey Eq. (1).
 
-    The last state is `end`; every other state is a prompt. Nothing else differs from FiniteMDP: the same functions
-    compute its values, objective and gradient, and γ and T ≥ 1 drop out by themselves.
+    The last state is `end`; every other state is a prompt. Nothing else differs from FiniteMDP: the same
+    functions compute its values, objective and gradient, and γ and T ≥ 1 drop out by themselves.
     """
 
     def __post_init__(self):
@@ -90,13 +93,13 @@ class PBRFT(FiniteMDP):
         if not bool(leads.all()):
             s, a = (~leads).nonzero()[0].tolist()
             raise ValueError(
-                f"P[{self.states[s]!r}, {self.actions[a]!r}] does not lead to {self.states[-1]!r} with probability 1; "
-                "expected T = 1 as in survey Eq. (6); hint: a world with several steps is a FiniteMDP"
+                f"P[{self.states[s]!r}, {self.actions[a]!r}] does not lead to {self.states[-1]!r} "
+                "for certain; expected T = 1 as in survey Eq. (6); hint: take a FiniteMDP for several steps"
             )
 
     @classmethod
     def from_rewards(cls, r, start=None, gamma=1.0, prompts=(), replies=()) -> "PBRFT":
-        """The process of a reward table r (N, A): P(end | s₀, a) = 1 for every prompt and reply. Survey Eq. (6).
+        """The process of a reward table r (N, A): P(end | s₀, a) = 1 for all. Survey Eq. (6).
 
         start: (N,) distribution over prompts, uniform where not given. r with one row is the survey's case.
         """
@@ -123,8 +126,8 @@ class PBRFT(FiniteMDP):
 def clocked(mdp: FiniteMDP) -> FiniteMDP:
     """The same world with the clock in its state, so that the horizon becomes an ordinary terminal state.
 
-    State t·S + s is s after t actions, the last state is `end`: T·S + 1 states. A stationary policy (S, A) of the old world
-    is `policy[clock_rows(mdp)]` in the new one.
+    State t·S + s is s after t actions, the last state is `end`: T·S + 1 states. A stationary policy (S, A) of
+    the old world is `policy[clock_rows(mdp)]` in the new one.
     """
     if mdp.horizon is None:
         raise ValueError("clocked() needs a horizon, got None; hint: dataclasses.replace(mdp, horizon=…)")
@@ -138,7 +141,9 @@ def clocked(mdp: FiniteMDP) -> FiniteMDP:
         else:
             P[here, :, end] = 1
         # A terminal state goes on to the end at once: waiting there would only cost states.
-        P[t * S : (t + 1) * S][mdp.terminal] = torch.nn.functional.one_hot(torch.tensor(end), end + 1).double()
+        P[t * S : (t + 1) * S][mdp.terminal] = torch.nn.functional.one_hot(
+            torch.tensor(end), end + 1
+        ).double()
     P[end, :, end] = 1
     R = torch.cat([mdp.R.repeat(T, 1), mdp.R.new_zeros(1, A)])
     start = torch.cat([mdp.start, mdp.start.new_zeros(end + 1 - S)])

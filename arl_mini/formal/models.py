@@ -20,7 +20,7 @@ def tiger(
     horizon: int | None = 5,
     again: bool = False,
 ) -> FinitePOMDP:
-    """A tiger behind one of two doors. Listening costs and is right with `accuracy`; opening ends the episode.
+    """A tiger behind one of two doors. Listening is right with `accuracy`; opening ends the episode.
 
     again: opening a door puts the tiger behind a random door and the game goes on, as in the original.
     Source: Kaelbling, Littman and Cassandra 1998; the default numbers are theirs but for horizon and γ.
@@ -47,9 +47,9 @@ def tiger(
 def tmaze(n: int = 5, gamma: float = 1.0, patient: bool = False, horizon: int | None = None) -> FinitePOMDP:
     """A cue at the start says where to turn at the end of a corridor of n cells; ±1 for the turn.
 
-    States (cue, cell 0 … n); the cue shows in cell 0 only, the junction is cell n. Walking into a wall ends the episode
-    with −1; patient: it stays where it is and pays nothing (then refusing to walk is worth 0: after one of the two cues
-    a policy without memory does better so). horizon: n + 1 by default, which leaves no step to waste.
+    States (cue, cell 0 … n); the cue shows in cell 0 only, the junction is cell n. Walking into a wall ends
+    the episode with −1; patient: it stays where it is and pays nothing (then a policy without
+    memory gains by refusing to walk after one of the cues). horizon: n + 1 by default: no step to waste.
     Source: after Bakker 2002, who pays other numbers.
     """
     if n < 1:
@@ -142,6 +142,6 @@ def random_pomdp(
 ) -> FinitePOMDP:
     """A `random_mdp` seen through random observations that depend on action and state."""
     mdp = random_mdp(generator, states, actions, gamma, horizon, ends)
-    O = torch.rand(actions + 1, states + 1, observations, generator=generator, dtype=torch.float64) + 1e-3  # noqa: E741
-    O = O / O.sum(-1, keepdim=True)  # noqa: E741
-    return FinitePOMDP(mdp, O[1:], O[0])
+    seen = torch.rand(actions + 1, states + 1, observations, generator=generator, dtype=torch.float64) + 1e-3
+    seen = seen / seen.sum(-1, keepdim=True)
+    return FinitePOMDP(mdp, seen[1:], seen[0])

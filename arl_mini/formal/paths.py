@@ -59,7 +59,9 @@ def enumerate_paths(mdp: FiniteMDP) -> Paths:
         parent, action, after = (mdp.P[state] > 0).nonzero(as_tuple=True)
         here = state[parent]
         if len(parent) > MOST_PATHS or t > len(mdp.states) and mdp.horizon is None:
-            raise ValueError(f"more than {MOST_PATHS} paths or a circle in the world; hint: clocked(mdp) with a horizon")
+            raise ValueError(
+                f"more than {MOST_PATHS} paths or a circle in the world; hint: clocked(mdp) with a horizon"
+            )
         new = (here, action, mdp.R[here, action], weight[parent], torch.ones(len(parent)))
         history = [torch.cat([old[parent], x[:, None].double()], 1) for old, x in zip(history, new)]
         chance = chance[parent] * mdp.P[here, action, after]
@@ -67,7 +69,12 @@ def enumerate_paths(mdp: FiniteMDP) -> Paths:
         t += 1
         over = mdp.terminal[after] | (t == mdp.horizon)
         done.append((chance[over], [x[over] for x in history]))
-        history, state, chance, weight = [x[~over] for x in history], after[~over], chance[~over], weight[~over]
+        history, state, chance, weight = (
+            [x[~over] for x in history],
+            after[~over],
+            chance[~over],
+            weight[~over],
+        )
     return _joined(done, t)
 
 
@@ -80,6 +87,7 @@ def _joined(done: list[tuple], T: int) -> Paths:
 
 
 def path_objective(mdp: FiniteMDP, policy: Tensor) -> Tensor:
-    """J(π) = Σ_τ P_π(τ) G(τ), a scalar: survey Eq. (11) read to the letter, differentiable. policy: (S, A)."""
+    """J(π) = Σ_τ P_π(τ) G(τ), a scalar: survey Eq. (11) read to the letter. policy: (S, A);
+    differentiable."""
     paths = enumerate_paths(mdp)
     return paths.probability(policy) @ paths.returns

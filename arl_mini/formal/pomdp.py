@@ -1,7 +1,8 @@
 """Partially observed worlds: what is seen, what can be believed, and the same world told as an MDP.
 
-A history is a tuple (o₀, a₀, o₁, …, o_t) of indices: everything the agent has seen and done. The end of an episode is always
-seen (nobody asks for another action), so beliefs and histories are about worlds that still run.
+A history is a tuple (o₀, a₀, o₁, …, o_t) of indices: everything the agent has seen and done. The end of an
+episode is always seen (nobody asks for another action), so beliefs and histories are about worlds that still
+run.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,10 +22,10 @@ MOST_ENTRIES = 30_000_000  # of an unrolled transition tensor: 240 MB
 class FinitePOMDP:
     """An MDP whose state is not shown: ⟨S, A, P, R, γ, T⟩ and O. Survey Eq. (2).
 
-    O[a, s', o] = P(o | a, s'): what is seen after action a led to s'. (S, Z) where the action does not matter.
+    O[a, s', o] = P(o | a, s'): what is seen after a led to s'; (S, Z) where the action does not matter.
     O_start[s, o]: what is seen at the start; like O where O is (S, Z).
-    The survey's o_t = O(s_t) is `seen(mdp, …)`: one certain observation a state. Survey §2.1 lets the policy act on
-    o_t alone and leaves out T and ρ; here a policy may use the whole history, and the world has both.
+    The survey's o_t = O(s_t) is `seen(mdp, …)`: one certain observation a state. Survey §2.1 lets the policy
+    act on o_t alone and leaves out T and ρ; here it may use the whole history, and the world has both.
     Raises ValueError naming action and state for rows that do not sum to one.
     """
 
@@ -39,7 +40,9 @@ class FinitePOMDP:
         if O.dim() == 2 and self.O_start is None:
             fix(self, "O_start", O)
         elif self.O_start is None:
-            raise ValueError("O depends on the action, so O_start (S, Z) must say what is seen before any action")
+            raise ValueError(
+                "O depends on the action, so O_start (S, Z) must say what is seen before any action"
+            )
         fix(self, "O", O.expand(len(self.mdp.actions), -1, -1) if O.dim() == 2 else O)
         fix(self, "O_start", exact(self.O_start))
         fix(self, "observations", numbered(self.observations, self.O.shape[-1], "o"))
@@ -69,7 +72,8 @@ def belief_start(pomdp: FinitePOMDP, observation: int) -> Tensor:
 def belief_update(pomdp: FinitePOMDP, belief: Tensor, action: int, observation: int) -> Tensor:
     """b'(s') ∝ O(o | a, s') Σ_s P(s' | s, a) b(s), (S,): Bayes' rule, given that the episode goes on.
 
-    Raises ValueError naming action and observation if they cannot follow. The state estimator of Kaelbling et al. 1998.
+    Raises ValueError naming action and observation if they cannot follow.
+    Source: the state estimator of Kaelbling, Littman and Cassandra 1998.
     """
     weight = (belief @ pomdp.mdp.P[:, action]) * pomdp.O[action, :, observation] * ~pomdp.mdp.terminal
     said = f"observation {pomdp.observations[observation]!r} after action {pomdp.mdp.actions[action]!r}"
@@ -87,7 +91,8 @@ def _normalised(weight: Tensor, said: str) -> Tensor:
 class Unrolled:
     """A POMDP told as an MDP over what the agent knows; state i is histories[i], the last state is `end`.
 
-    beliefs: (N + 1, S), b(s) of each state (0 for `end`). Any function of exact.py and solve.py applies to `mdp`.
+    beliefs: (N + 1, S), b(s) of each state (0 for `end`). Any function of exact.py and solve.py applies to
+    `mdp`.
     """
 
     mdp: FiniteMDP
@@ -96,7 +101,8 @@ class Unrolled:
 
 
 def history_mdp(pomdp: FinitePOMDP, horizon: int | None = None) -> Unrolled:
-    """The MDP whose states are all histories that can happen within the horizon (the world's own by default)."""
+    """The MDP whose states are all histories that can happen within the horizon (default: the world's
+    own)."""
     return _unroll(pomdp, horizon, lambda history, belief: history)
 
 
@@ -112,7 +118,9 @@ def _unroll(pomdp: FinitePOMDP, horizon: int | None, key: Callable[[History, Ten
     mdp = pomdp.mdp
     T = horizon or mdp.horizon
     if T is None or isinstance(mdp.gamma, Tensor):
-        raise ValueError(f"unrolling needs a horizon and one γ, got horizon {T} and γ {mdp.gamma}; hint: pass horizon=…")
+        raise ValueError(
+            f"unrolling needs a horizon and one γ, got horizon {T} and γ {mdp.gamma}; hint: pass horizon=…"
+        )
     histories, beliefs, index, moves = [], [], {}, []
 
     def node(history: History, weight: Tensor) -> int:
@@ -144,7 +152,7 @@ def _possible(weights: Tensor) -> list[int]:
 def _check_size(n: int, actions: int, horizon: int) -> None:
     if n * n * actions > MOST_ENTRIES:
         raise ValueError(
-            f"more than {n} histories with {actions} actions within horizon {horizon}: too many to enumerate; "
+            f"more than {n} histories of {actions} actions within horizon {horizon}: too many to enumerate; "
             "hint: a shorter horizon, fewer observations, or belief_mdp, which merges equal beliefs"
         )
 
@@ -170,16 +178,20 @@ def _assembled(pomdp: FinitePOMDP, histories, beliefs: Tensor, begun, moves) -> 
     # Equal words from different histories are possible when names are shared, states must still differ.
     names = [name if told.count(name) == 1 else f"{name} #{i}" for i, name in enumerate(told)] + ["end"]
     return Unrolled(
-        FiniteMDP(P, beliefs @ mdp.R, start, mdp.gamma, None, tuple(names), mdp.actions), tuple(histories), beliefs
+        FiniteMDP(P, beliefs @ mdp.R, start, mdp.gamma, None, tuple(names), mdp.actions),
+        tuple(histories),
+        beliefs,
     )
 
 
-def joint_objective(pomdp: FinitePOMDP, policy: Callable[[History], Tensor], horizon: int | None = None) -> Tensor:
+def joint_objective(
+    pomdp: FinitePOMDP, policy: Callable[[History], Tensor], horizon: int | None = None
+) -> Tensor:
     """J(π) = Σ over hidden states, observations and actions of probability × discounted reward, a scalar.
 
     policy(history) gives π(· | history), (A,). No belief is formed: the joint weights w(history, s) =
-    Pr(o₀, a₀, …, o_t, s_t = s) are carried along, so this checks `history_mdp` and `belief_mdp` from outside. Survey
-    Eq. (11) for Eq. (2).
+    Pr(o₀, a₀, …, o_t, s_t = s) are carried along, so this checks `history_mdp` and `belief_mdp` from outside.
+    Survey Eq. (11) for Eq. (2).
     """
     mdp = pomdp.mdp
     total = torch.zeros((), dtype=torch.float64)

@@ -13,7 +13,7 @@ from .mdp import FiniteMDP
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """An optimal policy. values: (S,) at the first step; policy: (S, A) one-hot, or (T, S, A) for a horizon T."""
+    """An optimal policy. values: (S,) at the first step; policy: one-hot (S, A), with horizon T (T, S, A)."""
 
     values: Tensor
     policy: Tensor
@@ -55,7 +55,9 @@ def policy_iteration(mdp: FiniteMDP, rounds: int = 1000) -> Solution:
     An action is only left for one that is better by more than rounding, so the rounds cannot cycle.
     """
     if mdp.horizon is not None:
-        raise ValueError(f"policy_iteration needs horizon None, got {mdp.horizon}; hint: policy_iteration(clocked(mdp))")
+        raise ValueError(
+            f"policy_iteration needs horizon None, got {mdp.horizon}; hint: policy_iteration(clocked(mdp))"
+        )
     policy = torch.full_like(mdp.R, 1 / mdp.R.shape[1])
     for number in range(1, rounds + 1):
         q = action_value(mdp, policy)
@@ -76,13 +78,16 @@ def q_learning(
     explore: float = 0.2,
     steps: int = 1000,
 ) -> Iterator[Tensor]:
-    """Q(s, a) ← Q(s, a) + α (r + γ max_a' Q(s', a') − Q(s, a)); yields Q (S, A) after each episode, without end.
+    """Q(s, a) ← Q(s, a) + α (r + γ max_a' Q(s', a') − Q(s, a)); yields Q (S, A) after each episode.
 
-    rate: α of the n-th visit of a pair. explore: chance of a random action. steps: an episode is cut after so many.
-    The learner sees samples only, never P or R. For worlds without horizon (use `clocked` otherwise).
+    Never ends by itself. rate: α of the n-th visit of a pair. explore: chance of a random action. steps: an
+    episode is cut after so many. The learner sees samples only, never P or R. For worlds without horizon (use
+    `clocked` otherwise).
     """
     if mdp.horizon is not None:
-        raise ValueError(f"q_learning needs horizon None, got {mdp.horizon}; hint: q_learning(clocked(mdp), …)")
+        raise ValueError(
+            f"q_learning needs horizon None, got {mdp.horizon}; hint: q_learning(clocked(mdp), …)"
+        )
     S, A = mdp.R.shape
     q, visits = torch.zeros_like(mdp.R), torch.zeros(S, A, dtype=torch.long)
     while True:

@@ -3,8 +3,9 @@
     turn   := text | text action
     action := <act> verb arg … action … </act>
 
-Text is free and changes nothing outside. An action acts on the world, or asks it something; it may hold further
-actions, which are its parts: `<act> open <act> find key </act> </act>`; without a verb it is just their sequence.
+Text is free and changes nothing outside. An action acts on the world, or asks it something; it may hold
+further actions, which are its parts: `<act> open <act> find key </act> </act>`; without a verb it is just
+their sequence.
 """
 
 import re
@@ -22,8 +23,8 @@ class ActionError(ValueError):
 class AgentAction:
     """One turn. text: what stands before the action; verb, args, parts: the action, all empty for text alone.
 
-    Survey Eq. (5), which names the delimiters <action_start> and <action_end>; here they are <act> and </act>.
-    The survey lets A_action be a tuple (a₁, …, a_k) of actions: those are `parts`.
+    Survey Eq. (5), which names the delimiters <action_start> and <action_end>; here they are <act> and
+    </act>. The survey lets A_action be a tuple (a₁, …, a_k) of actions: those are `parts`.
     """
 
     text: str = ""
@@ -35,8 +36,8 @@ class AgentAction:
     def parse(cls, said: str) -> "AgentAction":
         """Reads one turn. Survey Eq. (5).
 
-        Raises ActionError, saying where, for an action that is empty or not closed, a closing tag without an action,
-        and words after an action: a turn ends with the action it takes.
+        Raises ActionError, saying where, for an action that is empty or not closed, a closing tag without an
+        action, and words after an action: a turn ends with the action it takes.
         """
         pieces = [p for p in PIECE.split(said) if p.strip()]
         text = "" if not pieces or pieces[0] in (ACT, ACT_END) else pieces.pop(0).strip()
@@ -46,7 +47,9 @@ class AgentAction:
             raise ActionError(f"{said!r}: {ACT_END} closes nothing; expected {ACT} before it")
         action, rest = _action(pieces[1:], said)
         if rest:
-            raise ActionError(f"{said!r}: {' '.join(rest).strip()!r} stands after the action; expected the turn to end there")
+            raise ActionError(
+                f"{said!r}: {' '.join(rest).strip()!r} stands after the action, where the turn ends"
+            )
         return cls(text, action.verb, action.args, action.parts)
 
     @property
@@ -60,7 +63,7 @@ class AgentAction:
         return " ".join((self.verb, *self.args)).strip()
 
     def primitives(self) -> tuple["AgentAction", ...]:
-        """The actions without parts, in the order in which they are carried out (parts before what holds them)."""
+        """The actions without parts, in the order of carrying out: parts before what holds them."""
         inner = tuple(leaf for part in self.parts for leaf in part.primitives())
         own = (AgentAction("", self.verb, self.args),) if self.verb else ()
         return inner + own
@@ -80,7 +83,9 @@ def _action(pieces: list[str], said: str) -> tuple[AgentAction, list[str]]:
         piece, pieces = pieces[0], pieces[1:]
         if piece == ACT_END:
             if not words and not parts:
-                raise ActionError(f"{said!r}: {ACT} {ACT_END} holds no verb; expected {ACT} verb arg … {ACT_END}")
+                raise ActionError(
+                    f"{said!r}: {ACT} {ACT_END} holds no verb; expected {ACT} verb arg … {ACT_END}"
+                )
             verb, *args = words or [""]
             return AgentAction("", verb, tuple(args), tuple(parts)), pieces
         if piece == ACT:

@@ -1,8 +1,8 @@
 """One world as a language model meets it: turns made of tokens.
 
-Turn level: the policy chooses whole utterances; each is text, which leaves the world alone, or an action. Token level: the
-policy chooses one token after the other. `token_level` and `turn_policy` carry worlds and policies from one to the other;
-objective and gradient are the same.
+Turn level: the policy chooses whole utterances; each is text, which leaves the world alone, or an action.
+Token level: the policy chooses one token after the other. `token_level` and `turn_policy` carry worlds and
+policies from one to the other; objective and gradient are the same.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,8 +23,8 @@ Tokens = tuple[int, ...]
 class Utterances:
     """Every turn of at most `length` tokens: it ends with a token of `ends`, or is cut at `length`.
 
-    No utterance is the beginning of another, and every sequence of tokens begins with exactly one, so a policy over
-    tokens is a policy over utterances and the probabilities of all utterances sum to 1.
+    No utterance is the beginning of another, and every sequence of tokens begins with exactly one, so a
+    policy over tokens is a policy over utterances and the probabilities of all utterances sum to 1.
     """
 
     vocabulary: tuple[str, ...]
@@ -33,7 +33,9 @@ class Utterances:
 
     def __post_init__(self):
         if self.length < 1 or not set(self.ends) <= set(self.vocabulary):
-            raise ValueError(f"expected length ≥ 1 and ends in {self.vocabulary}, got {self.length} and {self.ends}")
+            raise ValueError(
+                f"expected length ≥ 1 and ends in {self.vocabulary}, got {self.length} and {self.ends}"
+            )
 
     @cached_property
     def _both(self) -> tuple[tuple[Tokens, ...], tuple[Tokens, ...]]:
@@ -61,7 +63,7 @@ class Utterances:
 
 
 def commands_of(said: str, actions: Sequence[str]) -> tuple[int, ...]:
-    """The world's actions that an utterance carries out, in order; none where it is text, malformed or unknown."""
+    """What an utterance carries out, in order, as the world's actions; () for text, malformed or unknown."""
     try:
         leaves = [leaf.command for leaf in AgentAction.parse(said).primitives()]
     except ActionError:
@@ -72,7 +74,8 @@ def commands_of(said: str, actions: Sequence[str]) -> tuple[int, ...]:
 def compose(mdp: FiniteMDP, actions: Sequence[int]) -> tuple[Tensor, Tensor]:
     """(a₁, …, a_k) as one action: P (S, S) of where all of them lead, R (S,) of what they pay together.
 
-    Without discount inside, for it is one step of the policy. No action at all stays where it is and pays nothing.
+    Without discount inside, for it is one step of the policy. No action at all stays where it is and pays
+    nothing.
     """
     P, R = torch.eye(len(mdp.states), dtype=torch.float64), torch.zeros(len(mdp.states), dtype=torch.float64)
     for a in actions:
@@ -87,10 +90,10 @@ def speak(
 ) -> FinitePOMDP:
     """The world at turn level: s_{t+1} ~ P(· | s_t, a_t) with a_t ∈ A_text ∪ A_action. Survey Eq. (7).
 
-    meaning(said, actions): the world's actions that a turn carries out, () for text; what is seen then is what the last of
-    them shows. Text takes a turn, pays nothing and leaves the state as it is; what is seen then is what that state
-    shows at a start. It does change the history, and so what a policy may do next: the survey's "does not alter the
-    state" holds for the world, not for the context.
+    meaning(said, actions): the world's actions that a turn carries out, () for text; what is seen then is
+    what the last of them shows. Text takes a turn, pays nothing and leaves the state as it is; what is seen
+    then is what that state shows at a start. It does change the history, and so what a policy may do next:
+    the survey's "does not alter the state" holds for the world, not for the context.
     """
     world, said = pomdp.mdp, tuple(utterances.tell(y) for y in utterances.complete)
     if isinstance(world.gamma, Tensor):
@@ -104,14 +107,15 @@ def speak(
 def token_level(turns: FiniteMDP, utterances: Utterances, per_token: bool = False) -> FiniteMDP:
     """The same world one token at a time: state s·K + k is turn state s with prefix k said.
 
-    turns: actions are `utterances.complete`, horizon None (that of `history_mdp(speak(…))`: its states are then token
-    histories). A token inside a turn pays nothing and is not discounted; the last token of a turn pays and moves.
+    turns: actions are `utterances.complete`, horizon None (that of `history_mdp(speak(…))`: its states are
+    then token histories). A token inside a turn pays nothing and is not discounted; the last token of a turn
+    pays and moves.
     per_token: γ at every token instead, which makes long turns worth less: another objective.
     """
     if len(turns.actions) != len(utterances.complete) or turns.horizon is not None:
         raise ValueError(
             f"expected a world with {len(utterances.complete)} utterances as actions and no horizon, got "
-            f"{len(turns.actions)} actions and horizon {turns.horizon}; hint: history_mdp(speak(world, utterances))"
+            f"{len(turns.actions)} and horizon {turns.horizon}; hint: history_mdp(speak(world, utterances))"
         )
     S, K, V = len(turns.states), len(utterances.prefixes), len(utterances.vocabulary)
     P, R = torch.zeros(S, K, V, S, K, dtype=torch.float64), torch.zeros(S, K, V, dtype=torch.float64)
@@ -141,10 +145,12 @@ def token_level(turns: FiniteMDP, utterances: Utterances, per_token: bool = Fals
 
 
 def turn_policy(tokens: Tensor, utterances: Utterances) -> Tensor:
-    """π(y | s) = Π_j π(y_j | s, y_<j): a token policy (S·K, V) as a policy over utterances (S, Y); differentiable."""
+    """π(y | s) = Π_j π(y_j | s, y_<j): a token policy (S·K, V) as one over utterances (S, Y)."""
     K = len(utterances.prefixes)
     if tokens.shape[0] % K or tokens.shape[1] != len(utterances.vocabulary):
-        raise ValueError(f"token policy has shape {tuple(tokens.shape)}, expected (S·{K}, {len(utterances.vocabulary)})")
+        raise ValueError(
+            f"token policy has shape {tuple(tokens.shape)}, expected (S·{K}, {len(utterances.vocabulary)})"
+        )
     table = tokens.view(-1, K, tokens.shape[1])
     number = {p: k for k, p in enumerate(utterances.prefixes)}
     columns = []

@@ -23,7 +23,6 @@ from arl_mini.formal import (
     value_iteration,
 )
 from arl_mini.models.score import Scores
-
 from tests.formal.worlds import CHECKED, close, distribution, gammas, numbers, seeds
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 4))
@@ -44,7 +43,9 @@ def test_one_step_collapses_to_the_bandit(size, seed, gamma, horizon):
     policy = softmax_policy(table)
     assert close(objective(world, policy), bandit_objective(r, logits.softmax(-1), start))
     gradient = exact_gradient(world, table)
-    assert close(gradient[:-1], bandit_gradient(r, logits, start)) and close(gradient[-1], torch.zeros(size[1]))
+    assert close(gradient[:-1], bandit_gradient(r, logits, start)) and close(
+        gradient[-1], torch.zeros(size[1])
+    )
     assert close(exact_value(world, policy)[:-1], (policy[:-1] * r).sum(-1))
     assert close(occupancy(world, policy)[:-1], start[:, None] * policy[:-1])
     assert close(value_iteration(world).values[:-1], r.amax(-1))
@@ -67,8 +68,8 @@ def batch_of(rewards, logp, groups) -> tuple[Batch, Scores]:
     empty = torch.zeros(n, 2).double()
     wide = torch.stack([torch.zeros_like(logp), logp], 1)
     batch = Batch(
-        empty.long(), mask, wide.detach(), torch.stack([torch.zeros_like(rewards), rewards], 1), empty.long(), groups,
-        torch.full((n,), 2), torch.zeros(n).bool(), torch.zeros(n).bool(),
+        empty.long(), mask, wide.detach(), torch.stack([torch.zeros_like(rewards), rewards], 1), empty.long(),
+        groups, torch.full((n,), 2), torch.zeros(n).bool(), torch.zeros(n).bool(),
     )  # fmt: skip
     return batch, Scores(wide, empty)
 
@@ -94,7 +95,8 @@ def test_reinforce_of_the_library_has_this_gradient_as_its_mean(size, seed):
 @CHECKED
 @given(sizes, seeds, st.integers(2, 3))
 def test_leave_one_out_of_the_library_is_the_laboratorys(size, seed, group):
-    """RLOO on sampled groups of PBRFT replies gives the very gradient that the laboratory's estimator gives."""
+    """RLOO on sampled groups of PBRFT replies gives the very gradient that the laboratory's estimator
+    gives."""
     world = PBRFT.from_rewards(numbers(seed, *size))
     lab = Laboratory(world, numbers(seed + 1, *world.R.shape))
     index = lab.sample_paths(torch.Generator().manual_seed(seed), 5, group)

@@ -1,4 +1,5 @@
-"""Each estimator against the exact gradient: unbiased ones hit it, biased ones miss it by the amount that theory gives.
+"""Each estimator against the exact gradient: unbiased ones hit it, biased ones miss it by the amount that
+theory gives.
 
 Expectations are exact (every group of paths, by its probability); samples are checked against them on top.
 """
@@ -32,7 +33,6 @@ from arl_mini.formal import (
     walk,
 )
 from arl_mini.formal.estimators import clipped, gae, policy_gradient, truncated
-
 from tests.formal.worlds import SLOW_CHECKED, close, generator, numbers, seeds
 
 GROUP = 3
@@ -66,7 +66,8 @@ def suited(lab: Laboratory, e: Estimator) -> Laboratory:
 
 
 def per_row(lab: Laboratory, table) -> torch.Tensor:
-    """Σ_s Σ_a table(s, a) ∇_θ log π(a | s), (P,): a softmax table's gradient from weights of states and actions."""
+    """Σ_s Σ_a table(s, a) ∇_θ log π(a | s), (P,): a softmax table's gradient from weights of states and
+    actions."""
     policy = softmax_policy(lab.logits)
     return (table - policy * table.sum(-1, keepdim=True)).flatten()
 
@@ -86,7 +87,8 @@ def test_claims_of_no_bias_are_exact_in_every_world(seed, build, group):
 
 @pytest.mark.parametrize("e", CATALOGUE, ids=lambda e: e.name)
 def test_20000_samples_lie_within_four_standard_errors(e):
-    """Of the exact gradient where unbiased, of the enumerated mean where not (and then far from the exact one)."""
+    """Of the exact gradient where unbiased, of the enumerated mean where not (and then far from the exact
+    one)."""
     lab = suited(replies(5), e)
     truth, sampled = lab.enumerate(e, GROUP), lab.sample(e, generator(11), 20_000, GROUP)
     aim = truth.exact if e.unbiased else truth.mean
@@ -129,8 +131,8 @@ def zscore_factor(p: float, group: int) -> float:
 def test_the_std_division_weighs_prompts_by_how_even_they_are(seed, group):
     """GRPO = Dr.GRPO × a factor of the prompt that depends on its success rate only.
 
-    With two or three tries every mixed group has the same std and the factor is the same for all prompts; from four tries
-    on it is larger the more extreme the rate.
+    With two or three tries every mixed group has the same std and the factor is the same for all prompts;
+    from four tries on it is larger the more extreme the rate.
     """
     lab = on_policy(replies(seed))
     moments = lab.enumerate(estimator("GRPO z-score"), group)
@@ -152,7 +154,8 @@ def test_the_std_division_weighs_prompts_by_how_even_they_are(seed, group):
 @SLOW_CHECKED
 @given(seeds)
 def test_the_length_division_by_hand(seed):
-    """(1 − 1/G) (E[R ∇log π / n] − E[R] E[∇log π / n]) for each prompt: no gradient of anything that was asked for."""
+    """(1 − 1/G) (E[R ∇log π / n] − E[R] E[∇log π / n]) for each prompt: no gradient of anything that was
+    asked for."""
     lab = on_policy(replies(seed))
     paths, policy = lab.paths, softmax_policy(lab.logits)
     chance, n = paths.probability(policy), paths.mask.sum(1)
@@ -169,12 +172,15 @@ def test_the_length_division_by_hand(seed):
 def test_the_length_division_lengthens_wrong_replies_and_shortens_right_ones():
     """Right iff the first token is 'a'; what is said then changes the length and nothing else.
 
-    So the exact gradient of going on after the first token is 0, and so is Dr.GRPO's. Divided by length, ending a wrong
-    reply early is pushed down more than ending it late, and ending a right one early is pushed up more.
+    So the exact gradient of going on after the first token is 0, and so is Dr.GRPO's. Divided by length,
+    ending a wrong reply early is pushed down more than ending it late, and ending a right one early is pushed
+    up more.
     """
     said = Utterances(("a", "b", "<end>"), ("<end>",), 3)
     right = torch.tensor([[1.0 if y[0] == 0 else 0.0 for y in said.complete]])
-    lab = Laboratory(token_level(PBRFT.from_rewards(right), said), torch.zeros(2 * len(said.prefixes), 3).double())
+    lab = Laboratory(
+        token_level(PBRFT.from_rewards(right), said), torch.zeros(2 * len(said.prefixes), 3).double()
+    )
     after_a, after_b = said.prefixes.index((0,)), said.prefixes.index((1,))
     fair = lab.enumerate(estimator("group mean"), GROUP).mean.view(-1, 3)
     divided = lab.enumerate(estimator("group mean / length"), GROUP).mean.view(-1, 3)
@@ -187,7 +193,8 @@ def test_the_length_division_lengthens_wrong_replies_and_shortens_right_ones():
 @SLOW_CHECKED
 @given(seeds)
 def test_gae_is_as_right_as_its_critic(seed):
-    """λ = 0: Σ_s d(s) Σ_a ∇π(a|s) Q̂(s, a) with Q̂ = R + γ P V̂, whatever the critic V̂ is; exact with V̂ = V."""
+    """λ = 0: Σ_s d(s) Σ_a ∇π(a|s) Q̂(s, a) with Q̂ = R + γ P V̂, whatever the critic V̂ is; exact with V̂ =
+    V."""
     lab = on_policy(steps(seed))
     policy = softmax_policy(lab.logits)
     visits = occupancy(lab.mdp, policy)
@@ -195,7 +202,9 @@ def test_gae_is_as_right_as_its_critic(seed):
     assert close(lab.enumerate(estimator("GAE λ=0")).mean, by_hand)
     right = replace(lab, critic=exact_value(lab.mdp, policy))
     for lam in (0.0, 0.5, 0.9):
-        assert (lambda m: close(m.mean, m.exact))(right.enumerate(Estimator("", policy_gradient(gae(lam)), True, "")))
+        assert (lambda m: close(m.mean, m.exact))(
+            right.enumerate(Estimator("", policy_gradient(gae(lam)), True, ""))
+        )
 
 
 def test_lambda_trades_bias_for_variance():
@@ -227,10 +236,10 @@ def test_token_weights_give_the_gradient_of_another_objective(seed, build):
 @SLOW_CHECKED
 @given(seeds, st.floats(0.05, 0.5))
 def test_the_clip_drops_what_is_outside(seed, eps):
-    """Σ d_old(s) π(a | s) A_old(s, a) ∇log π, without the pairs where the advantage asks to go further out."""
+    """Σ d_old(s) π(a | s) A_old(s, a) ∇log π without the pairs whose advantage asks to go further out."""
     lab = replace(steps(seed), critic=None)  # critic: V of the old policy
     old, policy = softmax_policy(lab.old), softmax_policy(lab.logits)
-    # δ_t has the mean A_old(s, a), and in a world without chance is A_old(s, a): the clip then depends on (s, a) alone.
+    # Without chance in the world δ_t is A_old(s, a), and the clip depends on (s, a) alone.
     sure = torch.nn.functional.one_hot(lab.mdp.P.argmax(-1), lab.mdp.P.shape[-1]).double()
     lab = replace(lab, mdp=replace(lab.mdp, P=sure))
     adv, ratio = advantage(lab.mdp, old), policy / old
@@ -246,7 +255,8 @@ def test_the_clip_drops_what_is_outside(seed, eps):
 @SLOW_CHECKED
 @given(seeds, st.floats(0.5, 3))
 def test_truncated_weights_lose_what_lies_above_the_cap(seed, cap):
-    """Σ_τ min(P_θ, cap · P_old) G ∇log P_θ; the bias is that of the paths above the cap, and 0 for a cap above all."""
+    """Σ_τ min(P_θ, cap · P_old) G ∇log P_θ; the bias is that of the paths above the cap, and 0 for a cap
+    above all."""
     lab = replies(seed)
     paths = lab.paths
     new, old = (paths.probability(softmax_policy(x)) for x in (lab.logits, lab.old))
@@ -255,7 +265,9 @@ def test_truncated_weights_lose_what_lies_above_the_cap(seed, cap):
     assert close(moments.mean, torch.minimum(new, cap * old) @ push)
     assert close(moments.bias, -(new - cap * old).clamp(min=0) @ push)
     assert close(lab.enumerate(Estimator("", truncated(1e9), True, "")).bias, torch.zeros_like(moments.bias))
-    assert torch.minimum(new, cap * old) @ paths.returns <= new @ paths.returns + 1e-12  # rewards ≥ 0: never too much
+    assert (
+        torch.minimum(new, cap * old) @ paths.returns <= new @ paths.returns + 1e-12
+    )  # rewards ≥ 0: never too much
 
 
 @SLOW_CHECKED
@@ -272,7 +284,8 @@ def test_the_length_normalised_weight_by_hand(seed):
 @SLOW_CHECKED
 @given(seeds)
 def test_data_of_another_policy_without_weights(seed):
-    """Σ_τ P_old(τ) Σ_t ∇log π_θ(a_t | s_t) γ^t G_t = Σ_s d_old(s) Σ_a π_old(a|s) Q_old(s, a) ∇log π_θ(a|s)."""
+    """Σ_τ P_old(τ) Σ_t ∇log π_θ(a_t | s_t) γ^t G_t = Σ_s d_old(s) Σ_a π_old(a|s) Q_old(s, a) ∇log
+    π_θ(a|s)."""
     lab = steps(seed)
     old = softmax_policy(lab.old)
     by_hand = per_row(lab, occupancy(lab.mdp, old) * action_value(lab.mdp, old))
@@ -281,7 +294,9 @@ def test_data_of_another_policy_without_weights(seed):
 
 def test_weights_by_step_vary_less_than_weights_by_sequence():
     lab = steps(8)
-    by_step, by_sequence = (lab.enumerate(estimator(f"{x} weight")).variance.sum() for x in ("step", "sequence"))
+    by_step, by_sequence = (
+        lab.enumerate(estimator(f"{x} weight")).variance.sum() for x in ("step", "sequence")
+    )
     assert by_step < by_sequence
 
 
@@ -300,7 +315,9 @@ def test_kl_gradients(seed):
         lab.paths.logp(softmax_policy(lab.ref)) - lab.paths.logp(softmax_policy(theta))
     ).sum(1)
     assert close(reverse, other_way.kl())
-    assert close(lab.enumerate(estimator("k3 in the loss")).mean, torch.autograd.grad(reverse, theta)[0].flatten())
+    assert close(
+        lab.enumerate(estimator("k3 in the loss")).mean, torch.autograd.grad(reverse, theta)[0].flatten()
+    )
     policy, ref = softmax_policy(lab.logits), softmax_policy(lab.ref)
     gap = (policy / ref).log()
     by_hand = per_row(lab, occupancy(lab.mdp, policy) * gap)

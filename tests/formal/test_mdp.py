@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
 from arl_mini.formal import (
     PBRFT,
@@ -24,16 +25,16 @@ from arl_mini.formal import (
     walk,
 )
 from arl_mini.formal.paths import enumerate_paths
-
 from tests.formal.worlds import CHECKED, close, distribution, generator, mdps, numbers, seeds
-from hypothesis import strategies as st
 
 
 def world(**changes) -> dict:
     """The parts of a sound three-state world."""
     P = torch.zeros(3, 2, 3, dtype=torch.float64)
     P[0, 0, 1] = P[0, 1, 2] = P[1, :, 2] = P[2, :, 2] = 1
-    parts = dict(P=P, R=torch.zeros(3, 2), start=[1, 0, 0], states=("hall", "cellar", "out"), actions=("down", "leave"))
+    parts = dict(
+        P=P, R=torch.zeros(3, 2), start=[1, 0, 0], states=("hall", "cellar", "out"), actions=("down", "leave")
+    )
     return parts | changes
 
 
@@ -62,7 +63,10 @@ def stuck(R: float = 0.0) -> dict:
         (edited("R", (1, 1), float("nan")), ["R['cellar', 'leave'] is nan", "finite"]),
         (edited("R", (0, 0), float("inf")), ["R['hall', 'down'] is inf"]),
         (edited("start", (0,), 0.5), ["start sums to 0.5"]),
-        (stuck(R=-1.0), ["γ = 1", "state 'cellar' action 'down' leads to ['cellar']", "hint: give a horizon"]),
+        (
+            stuck(R=-1.0),
+            ["γ = 1", "state 'cellar' action 'down' leads to ['cellar']", "hint: give a horizon"],
+        ),
         (world(gamma=1.5), ["gamma is 1.5", "0 ≤ γ ≤ 1"]),
         (world(gamma=torch.ones(2, 2)), ["gamma has shape (2, 2), expected (3, 2)"]),
         (world(horizon=0), ["horizon is 0"]),
@@ -159,7 +163,9 @@ def test_the_clock_in_the_state_is_the_horizon(mdp, seed):
     logits = numbers(seed, *mdp.R.shape)
     told = clocked(mdp)
     assert told.horizon is None
-    assert close(objective(told, softmax_policy(logits, clock_rows(mdp))), objective(mdp, softmax_policy(logits)))
+    assert close(
+        objective(told, softmax_policy(logits, clock_rows(mdp))), objective(mdp, softmax_policy(logits))
+    )
     assert close(exact_gradient(told, logits, clock_rows(mdp)), exact_gradient(mdp, logits))
     timed = distribution(seed, mdp.horizon, *mdp.R.shape)
     flat = torch.cat([timed.flatten(0, 1), timed[0, :1]])

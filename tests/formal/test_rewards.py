@@ -21,7 +21,6 @@ from arl_mini.formal import (
     walk,
     with_reward,
 )
-
 from tests.formal.worlds import CHECKED, close, distribution, mdps, numbers, seeds
 
 

@@ -18,7 +18,6 @@ from arl_mini.formal import (
     value_iteration,
     walk,
 )
-
 from tests.formal.worlds import CHECKED, SLOW_CHECKED, close, distribution, generator, mdps, seeds
 
 

@@ -35,7 +35,9 @@ def test_what_is_written_is_read_back(action):
 def test_primitives_have_no_parts_and_count_the_verbs(action):
     leaves = action.primitives()
     assert all(leaf.verb and not leaf.parts for leaf in leaves)
-    assert len(leaves) == sum(chunk.strip() != "" for chunk in str(action).split(ACT)[1:] if chunk.split()[:1] != [])
+    assert len(leaves) == sum(
+        chunk.strip() != "" for chunk in str(action).split(ACT)[1:] if chunk.split()[:1] != []
+    )
 
 
 @given(leaf, text)

@@ -25,13 +25,12 @@ from arl_mini.formal import (
     softmax_policy,
     speak,
     tiger,
-    token_level,
     tmaze,
+    token_level,
     turn_policy,
     value_iteration,
     walk,
 )
-
 from tests.formal.worlds import CHECKED, SLOW_CHECKED, close, gammas, generator, numbers, seeds, utterances
 
 
@@ -62,8 +61,8 @@ def test_any_world_whose_actions_are_utterances(said, seed, gamma, cut):
 def test_a_hidden_world_over_token_histories(said, seed, gamma, horizon):
     """A random POMDP that a language policy talks to: some utterances act, some are text, some act twice.
 
-    The state of the token level is everything that was said and seen; the objective is also computed from outside, through
-    the hidden states and the turn probabilities.
+    The state of the token level is everything that was said and seen; the objective is also computed from
+    outside, through the hidden states and the turn probabilities.
     """
     pomdp = random_pomdp(generator(seed), 2, 2, 2, gamma, horizon)
     meanings = [(), (0,), (1,), (0, 1)]
@@ -115,7 +114,11 @@ def test_discounting_tokens_is_another_objective():
 def test_text_leaves_the_world_alone_but_not_the_history():
     """With <end> alone nothing ever moves; the policy after it may still differ, so text can be memory."""
     world = FinitePOMDP.seen(replace(walk(1, 2, gamma=1.0), horizon=3), ["x0", "x1", "end"])
-    said = Utterances(("hm", "<act> left </act>", "<act> right </act>"), ("hm", "<act> left </act>", "<act> right </act>"), 1)
+    said = Utterances(
+        ("hm", "<act> left </act>", "<act> right </act>"),
+        ("hm", "<act> left </act>", "<act> right </act>"),
+        1,
+    )
     spoken = speak(world, said)
     assert torch.equal(spoken.mdp.P[:, 0], torch.eye(3).double()) and not bool(spoken.mdp.R[:, 0].any())
     assert torch.equal(spoken.mdp.P[:, 2], world.mdp.P[:, 1])
@@ -132,8 +135,8 @@ def test_text_leaves_the_world_alone_but_not_the_history():
 def test_what_was_said_can_be_the_memory():
     """A policy that sees its last turn and observation solves the T-maze by noting the cue in what it says.
 
-    Words that act alike, said on purpose: 'forward up' and 'forward down' both walk. The window shows one observation and
-    the turn before it, which is enough, where the observation alone is not.
+    Words that act alike, said on purpose: 'forward up' and 'forward down' both walk. The window shows one
+    observation and the turn before it, which is enough, where the observation alone is not.
     """
     world = tmaze(2)
     words = ("north go", "south go", "up", "down")
@@ -160,7 +163,9 @@ def test_real_delimiters():
     assert meanings["<act> left </act>"] == (0,) and meanings["hm <act> right </act>"] == (1,)
     assert meanings["<act> <act> left </act>"] == () == meanings["hm hm hm hm"]
     assert meanings["left </act>"] == () == meanings["<act> hm </act>"]
-    assert sum(m == (0,) for m in meanings.values()) == 4  # alone, and after one word of thought (three words)
+    assert (
+        sum(m == (0,) for m in meanings.values()) == 4
+    )  # alone, and after one word of thought (three words)
     told = history_mdp(speak(FinitePOMDP.seen(mdp, list(mdp.states)), said))
     logits = numbers(0, len(told.mdp.states) * len(said.prefixes), 5)
     (j_tokens, g_tokens), (j_turns, g_turns) = both_levels(told.mdp, said, logits)

@@ -5,11 +5,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from arl_mini.formal import FiniteMDP, FinitePOMDP, Utterances, random_mdp, random_pomdp
+from arl_mini.formal import Draws, FiniteMDP, FinitePOMDP, Utterances, random_mdp, random_pomdp
 
 EXACT = 1e-10
-CHECKED = settings(max_examples=30, deadline=None)
-SLOW_CHECKED = settings(max_examples=12, deadline=None)
+CHECKED = settings(max_examples=60, deadline=None)
+SLOW_CHECKED = settings(max_examples=20, deadline=None)
 
 seeds = st.integers(0, 2**31 - 1)
 gammas = st.sampled_from([0.0, 0.5, 0.9, 1.0])
@@ -62,3 +62,15 @@ def close(a, b, tolerance: float = EXACT) -> bool:
     """Equal up to the tolerance, relative above 1."""
     a, b = (torch.as_tensor(x, dtype=torch.float64).detach() for x in (a, b))
     return a.shape == b.shape and bool(((a - b).abs() <= tolerance * b.abs().clamp(min=1)).all())
+
+
+def draws(seed: int, groups: int, tries: int, tokens: int, gamma: float = 1.0) -> Draws:
+    """Random log-probabilities and rewards of rows with 1 … tokens tokens."""
+    B = groups * tries
+    length = torch.randint(1, tokens + 1, (B, 1), generator=generator(seed))
+    t = torch.arange(tokens)
+    mask = (t < length).double()
+    logp, old, ref, values = (-numbers(seed + k, B, tokens).abs() * mask for k in range(4))
+    rewards = numbers(seed + 5, B, tokens) * mask
+    weight = gamma ** t.double().expand(B, tokens)
+    return Draws(logp, old, ref, rewards, values, weight, mask, torch.arange(B) // tries, gamma)
