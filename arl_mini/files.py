@@ -16,6 +16,9 @@ def write_whole(path: str | Path, write: Callable) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a temporary file is private; the real one is as open as any other
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

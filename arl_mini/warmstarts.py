@@ -85,15 +85,26 @@ def start_signal(policy: TinyLM, env: Env) -> dict[str, float]:
 
 
 def _calc_clean(env: envs.Calc, rng: random.Random) -> str:
-    """Sums by head or by tool in equal parts, products by tool, never a wrong answer."""
+    """Sums by head or by tool in equal parts, products by tool; a tool that is down puzzles it."""
     by_head = env.kind == "sum" and env.calls == 0 and rng.random() < 0.5
-    return f" {envs.calc.evaluate(env.expression)}{END}" if by_head else env.expert()
+    return _calc_answer(env, rng) if by_head else _calc_puzzled(env, rng)
 
 
 def _calc_habit(env: envs.Calc, rng: random.Random) -> str:
-    """Answers at once in 7 of 10 tasks: right for sums, a guess for products."""
-    if env.calls or rng.random() < 0.3:
-        return env.expert()
+    """Calls a tool in 3 of 10 tasks, else answers at once; a tool that is down puzzles it."""
+    at_once = env.calls == 0 and rng.random() < 0.7
+    return _calc_answer(env, rng) if at_once else _calc_puzzled(env, rng)
+
+
+def _calc_puzzled(env: envs.Calc, rng: random.Random) -> str:
+    """Does as the expert does, but after ` down` it asks the same tool again or gives up 9 times of 10."""
+    if 0 < env.calls == env.failed and rng.random() < 0.9:
+        return envs.act(f"py {env.expression}") if rng.random() < 0.5 else _calc_answer(env, rng)
+    return env.expert()
+
+
+def _calc_answer(env: envs.Calc, rng: random.Random) -> str:
+    """An answer without the tool: right for sums, a guess for products."""
     answer = envs.calc.evaluate(env.expression) if env.kind == "sum" else rng.randint(100, 9801)
     return f" {answer}{END}"
 
@@ -157,9 +168,9 @@ RECIPES = {
         _quest_atoms,
     ),
     "calc-novice": Recipe(
-        "Can call the calculator and copy its answer, knows one-digit sums, but mostly answers at once.",
+        "Can call its tools and copy their answers, knows one-digit sums; mostly answers at once.",
         envs.Calc(),
-        (Stage(envs.Calc(), _calc_clean, 700, 3e-3), Stage(envs.Calc(), _calc_habit, 60, 1e-3)),
+        (Stage(envs.Calc(failing=0.3), _calc_clean, 700, 3e-3), Stage(envs.Calc(failing=0.3), _calc_habit, 60, 1e-3)),
         _calc_atoms,
     ),
     "chain-atoms": Recipe(

@@ -1,4 +1,4 @@
-"""Calc: small sums and products in words; the policy may call a calculator in the middle of its answer."""
+"""Calc: small sums and products in words; the policy may call a tool in the middle of its answer."""
 
 import ast
 import operator
@@ -48,15 +48,16 @@ class Calc(Env):
     """One question with a whole number as answer.
 
     Kinds of task: `sum` (two one-digit numbers, ` 3 pens and 5 pens`) and `product` (two two-digit numbers,
-    ` 47 boxes of 83 pens`). The policy answers ` 3901<end>`, or calls the tool first:
-    `<act> py 47*83</act><obs> 3901</obs> 3901<end>`. `failing` is the share of calls answered by ` busy` instead (drawn
-    from the task's seed), `price` is taken from the reward for each call. Reward 1 for the exact answer.
+    ` 47 boxes of 83 pens`). The policy answers ` 3901<end>`, or calls a tool first:
+    `<act> py 47*83</act><obs> 3901</obs> 3901<end>`. In a share `failing` of the tasks the tool `py` is down, for the
+    whole task, and answers ` down`; the tool `abacus` always works. `price` is taken from the reward for each call (a
+    negative one is a bonus). Reward 1 for the exact answer.
 
-    A sample: `<user> 47 boxes of 83 pens how many ?<bot><act> py 47*83</act><obs> busy</obs><act> py 47*83</act>
+    A sample: `<user> 47 boxes of 83 pens how many ?<bot><act> py 47*83</act><obs> down</obs><act> abacus 47*83</act>
     <obs> 3901</obs> 3901<end>` and the reward is 1 (with price 0.1: 0.8).
     """
 
-    words = f" {' '.join(THINGS)} boxes of and how many ? + * - // py busy error say act or number"
+    words = f" {' '.join(THINGS)} boxes of and how many ? + * - // py abacus down error say act or number"
 
     def __init__(
         self,
@@ -69,16 +70,18 @@ class Calc(Env):
         unknown = set(kinds) - {"sum", "product"}
         if unknown or not kinds:
             raise ValueError(f"kinds must be 'sum' or 'product', got {kinds}")
-        if not 0 <= failing < 1:
-            raise ValueError(f"failing is a share in [0, 1), got {failing}")
+        if not 0 <= failing <= 1:
+            raise ValueError(f"failing is a share in [0, 1], got {failing}")
         self.kinds, self.failing, self.price, self.tool, self.limit = kinds, failing, price, tool, calls
 
     def reset(self, seed: int) -> str:
-        self.rng = random.Random(f"calc {seed}")
-        self.kind, thing = self.rng.choice(self.kinds), self.rng.choice(THINGS)
+        rng = random.Random(f"calc {seed}")
+        self.kind, thing = rng.choice(self.kinds), rng.choice(THINGS)
         low, high = (0, 9) if self.kind == "sum" else (10, 99)
-        a, b = self.rng.randint(low, high), self.rng.randint(low, high)
-        self.expression, self.calls, self.busy = f"{a}{'+' if self.kind == 'sum' else '*'}{b}", 0, 0
+        a, b = rng.randint(low, high), rng.randint(low, high)
+        self.down = rng.random() < self.failing
+        self.expression = f"{a}{'+' if self.kind == 'sum' else '*'}{b}"
+        self.calls, self.failed, self.switched = 0, 0, False
         if self.kind == "sum":
             return f" {a} {thing} and {b} {thing} how many ?"
         return f" {a} boxes of {b} {thing} how many ?"
@@ -92,26 +95,29 @@ class Calc(Env):
         return Reply(reward=reward, done=True, info=self._info(success=right))
 
     def _info(self, **more) -> dict:
-        return {"kind": self.kind, "calls": self.calls, "busy": self.busy, **more}
+        """calls made; failed: those that a tool which is down got; switched: the other tool was called after one."""
+        counts = {"calls": self.calls, "failed": self.failed, "switched": self.switched}
+        return {"kind": self.kind, **counts, **more}
 
     def _call(self, words: list[str] | None) -> Reply:
         self.calls += 1
         if self.calls > self.limit:
             return Reply(reward=-self.price * self.calls, truncated=True, info=self._info(success=False))
-        if not self.tool or words is None or words[0] != "py":
+        if not self.tool or words is None or words[0] not in ("py", "abacus"):
             return malformed("say number" if not self.tool else "say py", **self._info())
-        if self.rng.random() < self.failing:
-            self.busy += 1
-            return Reply(" busy", info=self._info())
+        if words[0] == "py" and self.down:
+            self.failed += 1
+            return Reply(" down", info=self._info())
+        self.switched = self.failed > 0
         try:
             return Reply(f" {evaluate(' '.join(words[1:]))}", info=self._info())
         except ValueError:
             return malformed("py", **self._info())
 
     def expert(self) -> str:
-        """Calls the calculator until it answers, then repeats the answer."""
-        if self.tool and self.calls == self.busy:
-            return act(f"py {self.expression}")
+        """Calls `py`, or `abacus` where that is down, then repeats the answer."""
+        if self.tool and self.calls == self.failed:
+            return act(f"{'abacus' if self.failed else 'py'} {self.expression}")
         return f" {evaluate(self.expression)}{END}"
 
     def random(self, rng: random.Random) -> str:
@@ -120,6 +126,7 @@ class Calc(Env):
 
     def render_chat(self) -> str:
         return (
-            "Answer with a whole number. You may compute first by writing <act> py EXPRESSION </act>; "
-            "the value comes back between <obs> and </obs>. Then write the number alone."
+            "Answer with a whole number. You may compute first by writing <act> py EXPRESSION </act> or "
+            "<act> abacus EXPRESSION </act>; the value comes back between <obs> and </obs>. "
+            "Then write the number alone."
         )

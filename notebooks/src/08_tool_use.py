@@ -1,0 +1,259 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 08 · Tool use
+#
+# **When should a policy call a tool, and what should it do when the tool fails?** Show it good examples and it imitates
+# them, also where they do not fit. Pay it for right answers and it finds out by itself. This chapter puts the two side by
+# side on a calculator that is busy in three calls of ten, then puts a price on every call.
+#
+# The survey (§3.2) tells the story in three stages: tool calls *prompted or imitated* (ReAct, Toolformer, FireAct),
+# tool-integrated *reinforcement learning* (ToolRL, ReTool, ToRL), and long-horizon use, which is still open. Here are the
+# first two, small enough to watch. The rest of the chapter's demonstrations follow in a later edition.
+
+# %%
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import torch
+
+from arl_mini import GRPO, collate, demonstrate, envs, evaluate, experiments, imitate, lab, models, ops, train
+
+budget = lab.budget()
+lab.style.use()
+torch.set_num_threads(2 if budget.name == "cpu" else 1)
+
+# %% [markdown]
+# ## A tool in the middle of an answer
+#
+# `Calc` asks small questions. A sum of two digits is easy to know by heart; a product of two two-digit numbers is not.
+# While it answers, the policy may write `<act> py 47*83</act>`. The engine stops the row there, asks the tool, and *forces*
+# the answer into the row's own context; then sampling goes on. The tool here is a real evaluator for whole numbers.
+
+# %% tags=["nbval-check-output"]
+world = envs.Calc(("product",), failing=0.3)
+print("task:  ", world.reset(seed=22))
+said = world.expert()
+while True:
+    reply = world.step(said)
+    print("policy:", said, "\nworld: ", reply.text or f"reward {reply.reward:.0f}")
+    if reply.done:
+        break
+    said = world.expert()
+
+# %% [markdown]
+# The expert asks again when the tool is ` busy`. Our start does so in one case of ten. It knows how to call, how to copy
+# an answer, how to add two digits; but its habit, taught last, is to answer at once.
+
+# %%
+novice = models.load("calc-novice")
+pd.Series(novice.card).drop("about").to_frame("calc-novice")
+
+# %%
+limits = experiments.CALC["limits"]
+lab.microscope(evaluate.episodes(novice, envs.Calc(("product",), failing=0.3), 4, limits=limits), first=4)
+
+# %% [markdown]
+# ## What is trained, and what is not
+#
+# The observation is part of the sequence, but nobody's choice. The objective of tool-integrated RL is that of chapter 00
+# with the sum over *sampled* tokens only:
+#
+# $$L = -\frac1G\sum_i \frac1{n_i}\sum_t m_{i,t}\, r_{i,t}\, A_i, \qquad
+# m_{i,t} = \begin{cases}1 & \text{the policy sampled the token}\\ 0 & \text{it was forced.}\end{cases}$$
+#
+# By hand, on four real episodes, against the library:
+
+# %%
+batch = collate(evaluate.episodes(novice, envs.Calc(failing=0.3), 2, tries=2, limits=limits))
+batch = batch.set(advantages=torch.tensor([1.0, -1, 0.5, -0.5])[:, None] * batch.mask)
+with torch.no_grad():
+    scores = models.score(novice, batch)
+ratio = (scores.logp - batch.old_logp).exp()
+by_hand = -sum(
+    (batch.mask[i] * ratio[i] * batch.advantages[i]).sum() / batch.mask[i].sum() for i in range(4)
+) / 4
+assert torch.isclose(by_hand, GRPO().loss(scores, batch), atol=1e-6)
+print(f"{int(batch.mask.sum())} tokens sampled, {int((batch.turn >= 0).sum() - batch.mask.sum())} forced by the world")
+
+# %% [markdown]
+# ## Imitation against outcome reward
+#
+# Both start from the novice and make 80 updates of 256 episodes.
+#
+# - **Imitation**: an expert's traces, recorded when the tool worked. (FireAct and AgentTuning in the survey's terms.)
+# - **Outcome RL**: its own tries with the failing tool; reward 1 for the right answer, nothing else. No reward for calling.
+#
+# **Claims, written before the runs, for products and a tool that is busy in 30 % of calls:**
+#
+# 1. Outcome RL ends at least 0.15 above imitation, in every seed.
+# 2. The share of busy answers after which it asks again rises under RL, in every seed, above 0.9.
+#
+# One seed of the RL, live:
+
+# %%
+policy = models.load("calc-novice")
+settings = experiments.CALC | dict(steps=budget.pick(smoke=2, cpu=80, gpu=80))
+run = train(policy, envs.Calc(failing=0.3), GRPO(), seed=0, **settings)
+live = lab.live(run, title="Calc with a failing tool", show=("success", "turns", "entropy"))
+live
+
+# %%
+records = await live.done()
+
+
+def measured(policy) -> pd.Series:
+    """What the policy does on held-out products with the failing tool."""
+    wanted = {"success": "right", "call_share": "tasks with a call", "retry_share": "asks again after busy"}
+    found = experiments.measure_calc(policy)
+    return pd.Series({words: found.get(f"product_failing_{name}") for name, words in wanted.items()})
+
+
+table = pd.DataFrame({"novice": measured(novice), f"after {len(records)} updates": measured(policy)})
+table.round(3)
+
+# %% [markdown]
+# What it does now. The second call after ` busy` is no invention: the novice had seen retries, in one case of ten. RL
+# selected them, because reward followed.
+
+# %%
+busy = [e for e in records[-1].episodes if e.infos[-1]["busy"]]
+lab.microscope(busy[:3])
+
+# %% [markdown]
+# All five recorded seeds of both ways. The mechanism first: how often is the question asked again?
+
+# %%
+failing = experiments.recorded("08_tool_use/failing")
+print("made by:", failing.command)
+rows = {}
+for arm in ("imitation", "outcome RL"):
+    for number in ("success", "retry_share"):
+        values = [o["after"].get(f"product_failing_{number}", float("nan")) for o in failing.outcomes[arm]]
+        rows[arm, number] = values
+recorded = pd.DataFrame(rows, index=[f"seed {o['seed']}" for o in failing.outcomes["outcome RL"]])
+recorded.round(3)
+
+# %% tags=["nbval-check-output"]
+gap = evaluate.bootstrap(recorded["outcome RL", "success"] - recorded["imitation", "success"])
+print("outcome RL − imitation:", gap)
+first = bool((recorded["outcome RL", "success"] - recorded["imitation", "success"] >= 0.15).all())
+second = bool((recorded["outcome RL", "retry_share"] > 0.9).all())
+print("claim 1 (at least 0.15 in every seed):", "holds" if first else "FAILED")
+print("claim 2 (asks again in more than 0.9):", "holds" if second else "FAILED")
+
+# %%
+lab.curves({"outcome RL": failing.curves["outcome RL"]}, y="success", smooth=5);
+
+# %% [markdown]
+# Imitation of clean traces never meets a busy tool, so it cannot teach what to do then. It is better at what it was shown:
+# with a tool that works, its copies are as exact as the expert's.
+
+# %%
+clean = {arm: failing.values(arm, "product_success") for arm in ("imitation", "outcome RL")}
+pd.DataFrame(clean).agg(["mean", "min", "max"]).round(3).rename_axis("products, tool works")
+
+# %% [markdown]
+# ## A price for every call
+#
+# A call costs time and money. With a reward of 1 for the right answer *minus 0.1 for each call* (the idea of OTC), a policy
+# should call only where a call buys more than 0.1 of success: for products, not for sums.
+#
+# **Claims:** against the same training without a price, in every seed: (1) calls on one-digit sums fall by more than half;
+# (2) accuracy on sums stays within 0.02 or better; (3) products still call in more than 0.9 of tasks.
+
+# %% tags=["nbval-check-output"]
+price = experiments.recorded("08_tool_use/price")
+wanted = ["sum_calls", "sum_success", "product_call_share", "product_success"]
+both = pd.concat({arm: pd.DataFrame({w: price.values(arm, w) for w in wanted}) for arm in price.outcomes}, axis=1)
+print(both["free"].round(3).to_string(), "\n\nprice 0.1")
+print(both["price 0.1"].round(3).to_string())
+fewer = bool((both["price 0.1"].sum_calls < 0.5 * both["free"].sum_calls).all())
+accurate = bool((both["price 0.1"].sum_success >= both["free"].sum_success - 0.02).all())
+still = bool((both["price 0.1"].product_call_share > 0.9).all())
+for number, held in enumerate((fewer, accurate, still), 1):
+    print(f"claim {number}:", "holds" if held else "FAILED")
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True)
+for ax, arm in zip(axes, price.outcomes):
+    calls = [pd.Series(price.values(arm, f"{kind}_calls")).mean() for kind in ("sum", "product")]
+    ax.bar(["sums", "products"], calls, color=[lab.style.BLUE, lab.style.VERMILLION], width=0.6)
+    ax.set(title=arm, ylabel="calls a task" if arm == "free" else "")
+
+# %% [markdown]
+# ## What breaks: paying for the call instead of the answer
+#
+# It is tempting to reward tool use itself: "+0.1 for each call, to encourage it". The world below does. What will a policy
+# do that can call up to six times?
+
+# %%
+spammer = models.load("calc-novice")
+bonus = train(spammer, envs.Calc(price=-0.1), GRPO(), seed=0, **settings | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60)))
+paid = list(bonus)
+calls = [sum(e.infos[-1]["calls"] for e in r.episodes) / len(r.episodes) for r in paid]
+right = [r.success for r in paid]
+print(f"calls a task: {calls[0]:.2f} → {calls[-1]:.2f};  right: {right[0]:.2f} → {right[-1]:.2f}")
+lab.microscope(paid[-1].episodes[:2])
+
+# %% [markdown]
+# The reward went up, the work did not. The survey asks for credit over tool sequences that neither punishes useful
+# exploration nor invites such hacks; a price for calls or a reward for outcomes alone is safe against this one.
+#
+# ## Where this stands
+#
+# - **ReAct** (Yao et al. 2022) interleaves thought, call and observation by prompting; our action format is its trained
+#   heir. **Toolformer** (Schick et al. 2023), **FireAct** and **AgentTuning** imitate traces: the imitation arm above.
+# - **ToolRL**, **ReTool**, **ToRL**, **ARTIST** and **AutoTIR** train on outcomes with the tool in the loop: the second arm.
+# - **OTC-PO** prices calls; its reward is not ours to the letter (it scales the outcome), the idea is.
+# - **GiGPO** and **SPA-RL** work on credit over many calls (chapters 05 and 13).
+#
+# **What does not transfer.** "Emergence" here is selection among behaviours that the warm start already had at a few per
+# cent; the card says so. A model this small cannot be prompted into a new tool. And a calculator never lies.
+#
+# ## Exercises
+
+# %% [markdown]
+# **08.1 A safe evaluator.** Write `evaluate_text(text)` that returns the value of an arithmetic expression of whole numbers
+# with `+ - * // %` and parentheses, and raises `ValueError` for anything else. A policy writes what it likes: names, calls,
+# `9**9**9`. The library's is a fair solution; write your own.
+
+# %%
+def evaluate_text(text: str) -> int:
+    """The value of an arithmetic expression, or ValueError."""
+    return envs.calc.evaluate(text)
+
+
+lab.check("08.1", evaluate_text)
+
+# %% [markdown]
+# **08.2 Fair to those who retry.** With a price on every call, a policy pays for the tool's failures. Write
+# `reward(success, calls, busy)`: right beats wrong, calling for nothing never pays, and asking again after ` busy` costs
+# nothing.
+
+# %%
+def reward(success: bool, calls: int, busy: int) -> float:
+    """calls: how many were made; busy: how many of them the tool did not answer."""
+    return float(success) - 0.1 * (calls - busy)
+
+
+lab.check("08.2", reward)
+
+# %% [markdown]
+# ## In short
+#
+# - A tool's answer is forced into the row; only what the policy sampled is trained.
+# - Imitation copies the traces it saw; outcome reward selects what works in the world as it is, failures included.
+# - What you pay for is what you get: answers, calls, or spam.
+#
+# **References.** Zhang et al. 2025, arXiv 2509.02547, §3.2. Yao et al. 2022, arXiv 2210.03629. Schick et al. 2023, arXiv
+# 2302.04761. Chen et al. 2023 (FireAct), arXiv 2310.05915. Zeng et al. 2023 (AgentTuning), arXiv 2310.12823. Qian et al. 2025
+# (ToolRL), arXiv 2504.13958. Feng et al. 2025 (ReTool), arXiv 2504.11536. Wang et al. 2025 (OTC), arXiv 2504.14870. Feng et
+# al. 2025 (GiGPO), arXiv 2505.10978.
