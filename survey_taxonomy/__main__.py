@@ -1,4 +1,4 @@
-"""``python -m survey_taxonomy check | build | export | import-list``."""
+"""``python -m survey_taxonomy check | build | export | coverage | import-list``."""
 from __future__ import annotations
 
 import argparse
@@ -49,6 +49,16 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
+def _coverage(args: argparse.Namespace) -> int:
+    from .progress import missing_coverage, progress
+
+    taxonomy = load(args.data)
+    print(progress(taxonomy).to_string())
+    for entry, symbol in missing_coverage(taxonomy).items():
+        print(f"not in coverage.yml: {entry}, built as {symbol}")
+    return 0
+
+
 def _import(args: argparse.Namespace) -> int:
     from .importing import parse_bullets, parse_official, propose, read_commit
 
@@ -78,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("bibtex", "upstream", "json", "sqlite"):
         add.add_argument(f"--{name}", metavar="FILE")
     add.set_defaults(run=_export)
+    add = commands.add_parser("coverage", help="what is realised, and what is built but not recorded")
+    add.set_defaults(run=_coverage)
     add = commands.add_parser("import-list", help="propose changes from a clone of a list; changes nothing")
     add.add_argument("folder", help="git clone of the list")
     add.add_argument("--commit", required=True, help="commit id to read (7 to 40 hex digits)")

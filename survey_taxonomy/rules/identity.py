@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..problems import Problem
 from ..values import Index
 
-_MARKUP = re.compile(r"\$|\\[a-zA-Z]+|<[a-zA-Z/][^>]*>|&[a-z]+;|\u00ad|\ufb01|\ufb02")
+_MARKUP = re.compile(r"\$[^$]*\$|\\[a-zA-Z]+|<[a-zA-Z/][^>]*>|&[a-z]+;|\u00ad|\ufb01|\ufb02")
 _KEYED = ("sources", "attributes", "sections", "works", "entries", "evidence", "corrections")
 
 

@@ -1,7 +1,7 @@
 """The shipped data: complete, sourced, checked in time, usable in a plain Python."""
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,13 @@ def tax():
 
 
 def test_check_passes_in_ten_seconds():
-    started = time.perf_counter()
+    """Processor time, so that a busy machine does not decide."""
+    before = os.times()
     done = subprocess.run([sys.executable, "-m", "survey_taxonomy", "check"], cwd=ROOT, capture_output=True, text=True)
+    after = os.times()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert time.perf_counter() - started < 10
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    assert used < 10, f"{used:.1f} s"
 
 
 def test_rows_and_works_are_all_there(tax):
