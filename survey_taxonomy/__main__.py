@@ -23,7 +23,10 @@ def _check(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> int:
     taxonomy = load(args.data)
     out = Path(args.out)
-    taxonomy.to_parquet(out / "parquet")
+    try:
+        taxonomy.to_parquet(out / "parquet")
+    except ImportError as error:
+        print(error, file=sys.stderr)
     taxonomy.to_csv(out / "csv")
     taxonomy.to_sqlite(out / "taxonomy.sqlite")
     taxonomy.to_json(out / "taxonomy.json")

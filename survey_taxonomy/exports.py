@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sqlite3
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ def to_csv(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
 
 
 def to_parquet(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow (pip install pyarrow); CSV, SQLite and JSON do not")
     return [_whole(folder / f"{name}.parquet", lambda p, f=frame: f.to_parquet(p, index=False))
             for name, frame in tables.items()]
 

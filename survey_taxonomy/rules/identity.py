@@ -10,7 +10,9 @@ from ..problems import Problem
 from ..values import Index
 
 _MARKUP = re.compile(r"\$[^$]*\$|\\[a-zA-Z]+|<[a-zA-Z/][^>]*>|&[a-z]+;|\u00ad|\ufb01|\ufb02")
-_KEYED = ("sources", "attributes", "sections", "works", "entries", "evidence", "corrections")
+_KEYS = {**dict.fromkeys(("sources", "attributes", "sections", "works", "entries", "evidence", "corrections"), ("id",)),
+         "relations": ("src", "rel", "dst"), "glossary": ("term_en",), "coverage": ("entry", "symbol", "chapter"),
+         "shared_urls": ("url",)}
 
 
 def key_of(text: str) -> str:
@@ -20,15 +22,15 @@ def key_of(text: str) -> str:
 
 
 def unique_ids(index: Index) -> Iterator[Problem]:
-    """An id names one record."""
-    for kind in _KEYED:
-        first: dict[str, str] = {}
+    """An id, or what stands for one, names one record."""
+    for kind, keys in _KEYS.items():
+        first: dict[tuple, str] = {}
         for i, record in index.book.each(kind):
-            place = index.book.places[kind][i]
-            if record["id"] in first:
-                yield index.book.problem("unique_ids", kind, i, f"id {record['id']!r} is already taken in "
-                                         f"{first[record['id']]}; choose another", "id")
-            first.setdefault(record["id"], place.file)
+            key = tuple(record.get(k) for k in keys)
+            if key in first:
+                yield index.book.problem("unique_ids", kind, i, f"{', '.join(map(repr, filter(None, key)))} is already "
+                                         f"taken in {first[key]}; choose another or merge", keys[0])
+            first.setdefault(key, index.book.places[kind][i].file)
 
 
 def foreign_keys(index: Index) -> Iterator[Problem]:

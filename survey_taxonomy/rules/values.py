@@ -21,6 +21,11 @@ def _claim_at(entry: dict, attribute: str) -> tuple:
 
 def vocabulary(index: Index) -> Iterator[Problem]:
     """Attributes are declared, and closed ones hold declared values only."""
+    for i, attribute in index.book.each("attributes"):
+        for raw, value in attribute.get("map", {}).items():
+            if value not in attribute.get("values", {}) and attribute["id"] != "rl_algorithm" and value:
+                yield index.book.problem("vocabulary", "attributes", i, f"{raw!r} maps to {value!r}, which is not a "
+                                         "declared value", "map")
     for i, entry in index.book.each("entries"):
         for name, value in index.shown(entry).items():
             attribute = index.attributes.get(name)

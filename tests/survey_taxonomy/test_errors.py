@@ -1,10 +1,13 @@
 """A corrupted file gives an error that names file, line and field."""
+import re
 import shutil
 
 import pytest
 
-from survey_taxonomy import DataError, check, load
-from survey_taxonomy.reading import DATA
+from survey_taxonomy import DataError, check, load, rules
+from survey_taxonomy.reading import DATA, KINDS, read
+from survey_taxonomy.shapes import check_shapes
+from survey_taxonomy.values import Index
 
 DAPO = "entries/2.7_algorithms.yml"
 
@@ -56,6 +59,48 @@ def test_corruption_is_located(folder, what, file, old, new, shift, field, word)
     assert abs(near.line - line) <= slack, str(near)
     assert field in near.field
     assert f"{file}:{near.line}" in str(near)
+
+
+FIRST = {  # kind → its first file
+    kind: next(iter(sorted((DATA / name).glob("*.yml")))) if (DATA / name).is_dir() else DATA / name
+    for kind, name in KINDS.items()}
+
+
+def first_record(text):
+    """(start, end) of the text of the first record of a file; None when it has none."""
+    match = re.search(r"^- .*\n(?: .*\n)*", text, re.MULTILINE)
+    return match.span() if match else None
+
+
+def faults(folder):
+    book = read(folder)
+    return check_shapes(book) or rules.run(Index(book))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_any_file_can_be_corrupted(folder, kind):
+    """Duplicate, unknown key and wrong type, in the first record of every kind of file."""
+    file = folder / FIRST[kind].relative_to(DATA)
+    name, text = file.relative_to(folder).as_posix(), file.read_text(encoding="utf-8")
+    span = first_record(text)
+    if span is None:
+        pytest.skip(f"{name} has no record yet")
+    record, line = text[slice(*span)], text[:span[0]].count("\n") + 1
+    for change, where in (("duplicate", record + record), ("key", _first_key(record, "surprise: 1")),
+                          ("type", _first_value(record))):
+        file.write_text(text[:span[0]] + where + text[span[1]:], encoding="utf-8")
+        found = [p for p in faults(folder) if p.file == name]
+        assert found, (change, [str(p) for p in faults(folder)][:3])
+        assert any(line <= p.line <= line + 2 * record.count("\n") and p.field is not None for p in found), change
+
+
+def _first_key(record, extra):
+    return re.sub(r"\A- \{", "- {" + extra + ", ", record) if record.startswith("- {") else record.replace(
+        "\n", "\n  " + extra + "\n", 1)
+
+
+def _first_value(record):
+    return re.sub(r"\A(- \{?\w+: )[^,\n]+", r"\1[1, 2]", record)
 
 
 def test_broken_yaml_names_the_line(folder):
