@@ -2,8 +2,9 @@
 
 from . import style
 from .budget import Budget, budget
+from .check import check
 from .curves import curves
 from .live import Live, live
 from .microscope import Microscope, microscope
 
-__all__ = ["Budget", "Live", "Microscope", "budget", "curves", "live", "microscope", "style"]
+__all__ = ["Budget", "Live", "Microscope", "budget", "check", "curves", "live", "microscope", "style"]
