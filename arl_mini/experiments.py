@@ -153,7 +153,7 @@ def record(name: str, seeds: Sequence[int] = ()) -> Iterator[str]:
                 rows.append({"arm": arm, "seed": seed, **_rounded(numbers)})
             after = experiment.measure(policy)
             rows.append({"arm": arm, "seed": seed, "before": _rounded(before), "after": _rounded(after)})
-            yield f"{name} {arm} seed {seed}: {_rounded(before)} → {_rounded(after)}"
+            yield f"{name} {arm} seed {seed}: {_rounded(after)}"
     text = "".join(json.dumps(row) + "\n" for row in rows)
     write_whole(path(name), lambda file: file.write(text.encode()))
 

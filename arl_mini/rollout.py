@@ -7,7 +7,7 @@ Training sees exactly these ids: nothing is tokenized twice, no mask is rebuilt 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -107,6 +107,19 @@ def start(policy, env: Env, seed: int, group: int = 0) -> Row:
     return Row(env, episode)
 
 
+def rewind(env: Env, episode: Episode, turn: int) -> Row:
+    """A row back where a turn of an episode began; the world is brought there by repeating what was said."""
+    if not 0 <= turn < episode.turns:
+        raise ValueError(f"expected a turn from 0 to {episode.turns - 1}, got {turn}")
+    env = env.clone()
+    env.reset(episode.seed)
+    for earlier in range(turn):
+        env.step(episode.said(earlier))
+    n = int(np.argmax(episode.turn == turn))
+    kept = {k: getattr(episode, k)[:n] for k in ("tokens", "mask", "turn", "logp", "rewards")}
+    return Row(env, replace(episode, **kept, infos=episode.infos[:turn]))
+
+
 @torch.no_grad()
 def run(
     policy, rows: Sequence[Row], streams: Sequence[tuple[int, ...]], *, sampling: Sampling, limits: Limits
@@ -171,7 +184,7 @@ class _Table:
 
     def __init__(self, policy, rows, streams, sampling: Sampling, limits: Limits):
         self.policy, self.rows, self.sampling, self.limits = policy, rows, sampling, limits
-        self.stops = [encode(policy.tokenizer, s)[0] for s in policy.format.stops]
+        self.stops = np.array([encode(policy.tokenizer, s)[0] for s in policy.format.stops], np.int64)
         n, room = len(rows), max(limits.total, max(len(r.episode) for r in rows)) + 1
         self.tokens = np.zeros((n, room), np.int64)
         self.mask, self.logp, self.rewards = (np.zeros((n, room), np.float32) for _ in range(3))
@@ -199,7 +212,7 @@ class _Table:
         self.tokens[ready, at], self.logp[ready, at] = token, logp
         self.mask[ready, at], self.turn[ready, at] = 1, self.now[ready]
         self.length[ready] = at + 1
-        stopped = np.isin(token, self.stops)
+        stopped = (token[:, None] == self.stops).any(1)
         stopped |= self.length[ready] - self.begun[ready] >= self.limits.turn_tokens
         full = self.length[ready] >= self.limits.total
         for i in ready[stopped]:

@@ -19,6 +19,7 @@ import torch
 from . import envs, evaluate, ops
 
 from .envs.base import Env
+from .formal.models import tmaze
 from .imitate import imitate
 from .models import TinyLM, checkpoints, tokenizer
 from .models.tokenizer import END
@@ -84,6 +85,14 @@ def start_signal(policy: TinyLM, env: Env) -> dict[str, float]:
 # --- what the demonstrators do ----------------------------------------------------------------------------
 
 
+def _tmaze_habit(env: envs.Finite, rng: random.Random) -> str:
+    """Walks to the junction, now and then not, and turns there without a thought of the cue."""
+    at_junction = env.states[env.state].endswith("-5")
+    if at_junction or rng.random() < 0.1:
+        return envs.act(rng.choice(("up", "down") if at_junction else env.actions))
+    return envs.act("forward")
+
+
 def _calc_clean(env: envs.Calc, rng: random.Random) -> str:
     """Sums by head or by tool in equal parts, products by tool; a tool that is down puzzles it."""
     by_head = env.kind == "sum" and env.calls == 0 and rng.random() < 0.5
@@ -115,6 +124,11 @@ def _chain_habit(env: envs.Chain, rng: random.Random) -> str:
 
 
 # --- what a warm start should know ------------------------------------------------------------------------
+
+
+def _infos(policy: TinyLM) -> list[dict]:
+    """What the T-maze tells of each turn."""
+    return [info for e in evaluate.episodes(policy, envs.Finite(tmaze(5))) for info in e.infos]
 
 
 def _quest_atoms(policy: TinyLM) -> dict[str, float]:
@@ -181,6 +195,12 @@ RECIPES = {
             Stage(envs.Chain((1, 3)), _chain_habit, 40, 5e-4),
         ),
         _chain_atoms,
+    ),
+    "tmaze-novice": Recipe(
+        "Walks to the junction of a T-maze with a corridor of 5 and turns there without regard to the cue.",
+        envs.Finite(tmaze(5)),
+        (Stage(envs.Finite(tmaze(5)), _tmaze_habit, 200, 3e-3, tasks=2000),),
+        lambda policy: {"malformed": float(np.mean([bool(i.get("malformed")) for i in _infos(policy)]))},
     ),
     "taste-novice": Recipe(
         "Writes four to twelve random words from the list.",

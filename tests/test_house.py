@@ -29,7 +29,7 @@ ROOMS = {
     "trust": "rollout envs",
     "train": "ops batch models files envs rewards rollout algorithms imitate capabilities trust",
     "evaluate": "train",
-    "warmstarts": "train evaluate",
+    "warmstarts": "train evaluate formal",
     "experiments": "train evaluate formal",
     "bridges": "train evaluate formal",
     "exercises": "train evaluate formal lab",

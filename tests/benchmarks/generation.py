@@ -52,7 +52,7 @@ def stop_ids(policy) -> list[int]:
 def generate(llama, prompts: list[list[int]], new: int, stops: list[int]) -> list[list[int]]:
     """transformers' generate() on left-padded prompts; the sampled part of each row, cut at its stop."""
     width = max(map(len, prompts))
-    tokens = torch.tensor([[0] * (width - len(p)) + p for p in prompts])
+    tokens = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=llama.device)
     out = llama.generate(
         tokens, attention_mask=(tokens != 0).long(), do_sample=True, top_k=0, top_p=1.0, max_new_tokens=new,
         pad_token_id=0, eos_token_id=stops or None,
