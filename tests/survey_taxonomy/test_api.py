@@ -124,7 +124,7 @@ def test_upstream_text_has_checked_points_only(tax):
     text = tax.upstream()
     checked = tax.corrections[tax.corrections["status"] == "checked"]
     assert text.count("\n- **") == len(checked) >= 60
-    assert "**L13**" not in text  # from memory, not checked
+    assert "**E05b**" not in text  # from memory, not checked
 
 
 def test_exports_hold_the_same_rows(tax, tmp_path):
