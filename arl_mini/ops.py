@@ -95,7 +95,7 @@ def kl_k2(logp: Tensor, ref_logp: Tensor) -> Tensor:
 def kl_k3(logp: Tensor, ref_logp: Tensor) -> Tensor:
     """e^{ℓ_ref − ℓ} − (ℓ_ref − ℓ) − 1 ≥ 0: unbiased value; its gradient is that of KL(π_ref ‖ π_θ)."""
     d = -kl_k1(logp, ref_logp)
-    return d.exp() - d - 1
+    return d.expm1() - d  # exact near 0, where e^d − d − 1 in float32 is rounding noise of either sign
 
 
 # --- statistics over the tries of one prompt --------------------------------------------------------------
