@@ -34,7 +34,17 @@ class Episode:
     infos: list[dict] = field(default_factory=list)  # one a turn, from the world
     temperature: float = 1.0
     full_support: bool = True  # False where top-k or top-p cut the distribution
+    pair: int = -1  # the two episodes of a preference share it; −1: in none
+    chosen: bool = False  # the preferred one of its pair
+    weight: float = 1.0  # what `plan` says of the row, a constant for the gradient
+    expert: bool = False  # the world's expert spoke in it, not the policy alone
+    blanked: bool = False  # a copy of another row in which forced tokens were blanked
     tokenizer: object = field(default=None, repr=False, compare=False)
+
+    @property
+    def own(self) -> bool:
+        """Whether the policy sampled it as it stands."""
+        return not (self.expert or self.blanked)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -82,7 +92,20 @@ class Batch:
     values: Tensor | None = None  # (B, T) of the critic
     advantages: Tensor | None = None  # (B, T)
     returns: Tensor | None = None  # (B, T)
+    pair: Tensor | None = None  # (B,) long, −1: in no pair
+    chosen: Tensor | None = None  # (B,) bool
+    weight: Tensor | None = None  # (B,)
+    entropy: Tensor | None = None  # (B, T) of the policy before the step's updates
+    expert: Tensor | None = None  # (B,) bool; old_logp of such a row is the policy's before the step's updates
+    blanked: Tensor | None = None  # (B,) bool; the same holds
+    step: int = 0  # steps of the run before this one
     episodes: Sequence[Episode] = ()
+
+    @property
+    def own(self) -> Tensor:
+        """(B,) bool: rows that the policy sampled as they stand."""
+        others = [x for x in (self.expert, self.blanked) if x is not None]
+        return ~sum(others, torch.zeros(len(self), dtype=torch.bool, device=self.tokens.device))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -142,6 +165,34 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
         truncated=torch.tensor([e.truncated for e in episodes]),
         success=torch.tensor([e.success for e in episodes]),
         temperature=temperatures[0],
+        pair=torch.tensor([e.pair for e in episodes]),
+        chosen=torch.tensor([e.chosen for e in episodes]),
+        weight=torch.tensor([e.weight for e in episodes]),
+        expert=torch.tensor([e.expert for e in episodes]),
+        blanked=torch.tensor([e.blanked for e in episodes]),
         episodes=list(episodes),
     )
     return batch.to(device) if device is not None else batch
+
+
+def pairs(preferences: Sequence[tuple[Episode, Episode]]) -> list[Episode]:
+    """(chosen, rejected) preferences to rows, two a pair: copies marked with the pair's number and its chosen one."""
+    return [
+        replace(episode, pair=number, chosen=chosen)
+        for number, preference in enumerate(preferences)
+        for episode, chosen in zip(preference, (True, False), strict=True)
+    ]
+
+
+def joined(first: Episode, second: Episode) -> Episode:
+    """The task of `second` after all of `first`, as one episode with the outcome of `second`.
+
+    Sampled tokens of the first stay sampled; its rewards are taken away, and the prompt of the second is forced.
+    """
+    turn = np.where(second.turn < 0, first.turns - 1, second.turn + first.turns)
+    parts = {k: np.concatenate([getattr(first, k), getattr(second, k)]) for k in ("tokens", "mask", "logp")}
+    rewards = np.concatenate([np.zeros_like(first.rewards), second.rewards])
+    return replace(
+        second, **parts, turn=np.concatenate([first.turn, turn]), rewards=rewards, group=first.group,
+        infos=[*first.infos, *second.infos], expert=first.expert or second.expert,
+    )  # fmt: skip

@@ -49,6 +49,17 @@ def sequence_sum(x: Tensor, mask: Tensor) -> Tensor:
     return (x * mask).sum(1).mean()
 
 
+def row_sum(x: Tensor, mask: Tensor) -> Tensor:
+    """Σ_t m·x of each row, (B,)."""
+    _same_shape(x=x, mask=mask)
+    return (x * mask).sum(1)
+
+
+def row_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """1/n Σ_t m·x of each row, (B,); 0 for a row without sampled tokens."""
+    return row_sum(x, mask) / mask.sum(1).clamp(min=1)
+
+
 # --- importance ratios and clips --------------------------------------------------------------------------
 
 
@@ -65,17 +76,22 @@ def sequence_ratio(logp: Tensor, old_logp: Tensor, mask: Tensor) -> Tensor:
     return (total / mask.sum(1, keepdim=True).clamp(min=1)).exp()
 
 
-def clipped_surrogate(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
-    """max(−A·r, −A·clip(r, 1−low, 1+high)): PPO's pessimistic bound, per element."""
+def clipped_surrogate(ratio: Tensor, advantages: Tensor, low: float, high: float, dual: float = 0.0) -> Tensor:
+    """max(−A·r, −A·clip(r, 1−low, 1+high)): PPO's pessimistic bound, per element.
+
+    dual c > 1 (0: off): where A < 0, at most −A·c (Ye et al. 2020, arXiv 1912.09729).
+    """
     _same_shape(ratio=ratio, advantages=advantages)
     clipped = ratio.clamp(1 - low, 1 + high)
-    return torch.maximum(-advantages * ratio, -advantages * clipped)
+    loss = torch.maximum(-advantages * ratio, -advantages * clipped)
+    return torch.where(advantages < 0, torch.minimum(loss, -advantages * dual), loss) if dual else loss
 
 
-def is_clipped(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
-    """True where `clipped_surrogate` has gradient zero because the clip is the larger bound."""
+def is_clipped(ratio: Tensor, advantages: Tensor, low: float, high: float, dual: float = 0.0) -> Tensor:
+    """True where `clipped_surrogate` has gradient zero because a clip decides its value."""
     _same_shape(ratio=ratio, advantages=advantages)
-    return ((advantages > 0) & (ratio > 1 + high)) | ((advantages < 0) & (ratio < 1 - low))
+    above = ratio > (dual or torch.inf)
+    return ((advantages > 0) & (ratio > 1 + high)) | ((advantages < 0) & ((ratio < 1 - low) | above))
 
 
 # --- KL(π_θ ‖ π_ref) from samples of π_θ, one token each --------------------------------------------------
@@ -198,3 +214,29 @@ def per_token(x: Tensor, mask: Tensor) -> Tensor:
     if x.shape != mask.shape[:1]:
         raise ValueError(f"expected one number a row {tuple(mask.shape[:1])}, got {tuple(x.shape)}")
     return x[:, None] * mask
+
+
+# --- preferences ------------------------------------------------------------------------------------------
+
+
+def pair_rows(pair: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Row indices (P,) of the chosen and of the rejected one of each pair; rows with pair −1 are in none.
+
+    A pair that lacks one, or has two of the same kind, is an error.
+    """
+    if pair is None or chosen is None:
+        raise ValueError("the batch has no pairs; hint: mark the episodes with batch.pairs before collate")
+    rows = [(pair.masked_fill(kind, -1)).sort(stable=True) for kind in (~chosen, chosen)]
+    (won, w), (lost, l) = [(row.values[row.values >= 0], row.indices[row.values >= 0]) for row in rows]
+    if won.tolist() != lost.tolist() or len(won.unique()) < len(won):
+        raise ValueError(
+            f"every pair needs one chosen and one rejected row; chosen rows are of pairs {won.tolist()}, "
+            f"rejected rows of pairs {lost.tolist()}"
+        )
+    return w, l
+
+
+def log_odds(logp: Tensor) -> Tensor:
+    """log p/(1 − p) = ℓ − log(1 − e^ℓ) of a log-probability ℓ < 0; at ℓ = 0, its pole, the largest float below counts."""
+    below = logp.clamp(max=-torch.finfo(logp.dtype).eps)
+    return below - (-below.expm1()).log()

@@ -13,13 +13,13 @@ import torch
 
 from . import ops
 from .algorithms.base import Algorithm, Sampler
-from .batch import Batch, Episode, collate
+from .batch import Batch, Episode, collate, joined
 from .envs.base import Env
 from .files import write_whole
 from .models.heads import ValueHead
 from .models.score import score
 from .models.tokenizer import fingerprint
-from .rollout import Limits, Sampling, rollout
+from .rollout import Limits, Row, Sampling, demonstrate, rewind, rollout, run, start
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Run(Iterator[Record]):
         clock.lap("rollout")
         batch, signal = self._prepare(episodes)
         clock.lap("score")
-        updates = [self._update(batch.rows(rows)) for rows in self._minibatches(len(batch))]
+        updates = [self._update(batch.rows(rows)) for rows in self._minibatches(batch)]
         clock.lap("update")
         self.step += 1
         return self._record(episodes, updates, signal, clock.laps)
@@ -112,54 +112,52 @@ class Run(Iterator[Record]):
         return self.settings.steps - self.step
 
     def _sampler(self) -> Sampler:
-        """Fresh tasks and episodes for this step; every call gets random numbers of its own."""
-        s = self.settings
-        rng = np.random.default_rng([s.seed, self.step, 0])
-        calls = 0
-        asked: set[int] = set()
+        s, means = self.settings, _Means(self)
+        return Sampler(
+            s.prompts, s.tries, means.fresh, means.rollout, self.memory,
+            means.branch, self._logratio, means.demonstrate, means.retry, means.rng,
+        )  # fmt: skip
 
-        def fresh(n: int) -> list[int]:
-            pool = [t for t in s.tasks if t not in asked] or list(s.tasks)
-            seeds = rng.choice(pool, n, replace=n > len(pool)) if s.tasks else rng.integers(2**30, size=n)
-            asked.update(seeds.tolist())
-            return seeds.tolist()
-
-        def sample(seeds: Sequence[int], tries: int) -> list[Episode]:
-            nonlocal calls
-            calls += 1
-            seed = int(np.random.default_rng([s.seed, self.step, calls]).integers(2**62))
-            episodes = rollout(
-                self.policy, self.env, seeds, tries, seed=seed, sampling=Sampling(s.temperature), limits=s.limits
-            )
-            return [replace(e, group=e.group + calls * 1_000_000) for e in episodes]
-
-        return Sampler(s.prompts, s.tries, fresh, sample, self.memory)
+    @torch.no_grad()
+    def _logratio(self, episodes: Sequence[Episode]) -> torch.Tensor:
+        """Σ_t m (ℓ − ℓ_ref) of each episode under the policy as it is now, (B,)."""
+        batch = collate(episodes, self.policy.device)
+        return ops.row_sum(score(self.policy, batch).logp - score(self.ref, batch).logp, batch.mask)
 
     def _prepare(self, episodes: list[Episode]) -> tuple[Batch, float]:
         """Episodes to a batch with all columns, and the share of groups with signal before `keep`."""
-        batch = collate(episodes, self.policy.device)
+        batch = collate(episodes, self.policy.device).set(step=self.step)
         with torch.no_grad():
+            if self.algorithm.needs_entropy or not bool(batch.own.all()):
+                now = score(self.policy, batch)
+                old_logp = torch.where(batch.own[:, None], batch.old_logp, now.logp)
+                batch = batch.set(old_logp=old_logp, entropy=now.entropy)
             if self.ref is not None:
                 batch = batch.set(ref_logp=score(self.ref, batch).logp)
             if self.critic is not None:
                 batch = batch.set(values=score(self.policy, batch, self.critic).values)
             batch = self.algorithm.reward(batch)
-            contrast = ops.group_signal(batch.reward, batch.group)
-            signal = float(contrast[_firsts(batch.group)].float().mean())
+            contrast = ops.group_signal(batch.reward, batch.group)[batch.own]
+            signal = float(contrast[_firsts(batch.group[batch.own])].float().mean())
             kept = self.algorithm.keep(batch)
             if not bool(kept.any()):
                 raise ValueError(f"{type(self.algorithm).__name__}.keep left none of {len(batch)} rows to train on")
             batch = batch.rows(kept)
             return batch.set(advantages=self.algorithm.advantages(batch)), signal
 
-    def _minibatches(self, rows: int) -> Iterator[torch.Tensor]:
-        """Row indices of each update: everything in order once, or shuffled parts."""
+    def _minibatches(self, batch: Batch) -> Iterator[torch.Tensor]:
+        """Row indices of each update: everything in order once, or shuffled parts; the rows of a pair stay together."""
         s = self.settings
         rng = np.random.default_rng([s.seed, self.step, 2**31])
+        pair = batch.pair.cpu().numpy()
+        alone = np.arange(len(batch)) + pair.max() + 1
+        _, unit = np.unique(np.where(pair < 0, alone, pair), return_inverse=True)
+        units = int(unit.max()) + 1
         for _ in range(s.epochs):
-            order = rng.permutation(rows) if s.minibatches > 1 else np.arange(rows)
-            for part in np.array_split(order, min(s.minibatches, rows)):
-                yield torch.from_numpy(part).to(self.policy.device)
+            order = rng.permutation(units) if s.minibatches > 1 else np.arange(units)
+            for part in np.array_split(order, min(s.minibatches, units)):
+                rows = np.concatenate([np.flatnonzero(unit == u) for u in part])
+                yield torch.from_numpy(rows).to(self.policy.device)
 
     def _update(self, batch: Batch) -> dict[str, float]:
         """One optimizer step; the numbers it saw."""
@@ -173,6 +171,7 @@ class Run(Iterator[Record]):
         return numbers | {"grad_norm": float(norm)}
 
     def _record(self, episodes, updates, signal, seconds) -> Record:
+        episodes = [e for e in episodes if e.own]
         infos = [info for e in episodes for info in e.infos]
         mean = {k: float(np.mean([u[k] for u in updates])) for k in updates[0]}
         return Record(
@@ -241,6 +240,51 @@ class Run(Iterator[Record]):
         return self
 
 
+class _Means:
+    """Fresh tasks and episodes for one step; every call gets random numbers of its own."""
+
+    def __init__(self, run: Run):
+        self.run, self.calls, self.asked = run, 0, set()
+        self.rng = np.random.default_rng([run.settings.seed, run.step, 0])
+        self.how = dict(sampling=Sampling(run.settings.temperature), limits=run.settings.limits)
+
+    def _seed(self) -> int:
+        self.calls += 1
+        return int(np.random.default_rng([self.run.settings.seed, self.run.step, self.calls]).integers(2**62))
+
+    def _own(self, episodes: list[Episode]) -> list[Episode]:
+        """Groups that no other call has."""
+        return [replace(e, group=e.group + self.calls * 1_000_000) for e in episodes]
+
+    def fresh(self, n: int) -> list[int]:
+        tasks = self.run.settings.tasks
+        pool = [t for t in tasks if t not in self.asked] or list(tasks)
+        seeds = self.rng.choice(pool, n, replace=n > len(pool)) if tasks else self.rng.integers(2**30, size=n)
+        self.asked.update(seeds.tolist())
+        return seeds.tolist()
+
+    def rollout(self, seeds: Sequence[int], tries: int) -> list[Episode]:
+        return self._own(rollout(self.run.policy, self.run.env, seeds, tries, seed=self._seed(), **self.how))
+
+    def branch(self, episodes: Sequence[Episode], turns: Sequence[int], tries: int) -> list[Episode]:
+        seed = self._seed()
+        back = [(i, k) for i in range(len(episodes)) for k in range(tries)]
+        rows = [rewind(self.run.env, replace(episodes[i], group=i), turns[i]) for i, _ in back]
+        return self._own(run(self.run.policy, rows, [(seed, i, k) for i, k in back], **self.how))
+
+    def demonstrate(self, seeds: Sequence[int]) -> list[Episode]:
+        self._seed()
+        s = self.run.settings
+        shown = demonstrate(self.run.policy, self.run.env, seeds, lambda env: env.expert(), s.limits.turns)
+        return self._own([replace(e, expert=True, temperature=s.temperature) for e in shown])
+
+    def retry(self, episodes: Sequence[Episode]) -> list[Episode]:
+        seed = self._seed()
+        anew = [(e, start(self.run.policy, self.run.env, e.seed)) for e in episodes]
+        rows = [Row(row.env, joined(e, row.episode)) for e, row in anew]
+        return run(self.run.policy, rows, [(seed, i) for i in range(len(rows))], **self.how) if rows else []
+
+
 def backward(policy, algorithm: Algorithm, batch: Batch, micro: int = 0, critic=None) -> dict[str, float]:
     """Adds the gradient of the algorithm's loss on a batch to the parameters; returns loss and diagnostics.
 
@@ -276,11 +320,12 @@ def backward(policy, algorithm: Algorithm, batch: Batch, micro: int = 0, critic=
 @torch.no_grad()
 def _diagnose(algorithm: Algorithm, scores, batch: Batch, loss) -> dict[str, float]:
     anchor = batch.old_logp if batch.ref_logp is None else batch.ref_logp
+    mask = batch.mask * batch.own[:, None]
     return {
         "loss": float(loss.detach()),
-        "kl": float(ops.token_mean(ops.kl_k3(scores.logp, anchor), batch.mask)),
-        "entropy": float(ops.token_mean(scores.entropy, batch.mask)),
-        "clip_share": float(ops.token_mean(algorithm.clipped(scores, batch).float(), batch.mask)),
+        "kl": float(ops.token_mean(ops.kl_k3(scores.logp, anchor), mask)),
+        "entropy": float(ops.token_mean(scores.entropy, mask)),
+        "clip_share": float(ops.token_mean(algorithm.clipped(scores, batch).float(), mask)),
     }
 
 

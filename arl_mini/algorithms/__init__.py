@@ -1,7 +1,18 @@
 """Algorithms. Each class body is the difference to its parent."""
 
 from .base import Algorithm
-from .grpo import DAPO, GRPO, GSPO, DrGRPO
+from .dpo import DPO, IPO, KTO, ORPO, BetaDPO, SimPO
+from .grpo import CISPO, DAPO, GMPO, GRPO, GSPO, DrGRPO, GSPOToken
+from .mixed import CHORD, LUFFY, PAPO
 from .policy_gradient import RLOO, Reinforce
+from .preference import DMPO, ETO, LCPO, SDPO, OnlineDPO, StepDPO
+from .shaping import ASPO, KTAE, EdgeGRPO, PassAtK, PosteriorGRPO, StepGRPO
 
-__all__ = ["Algorithm", "Reinforce", "RLOO", "GRPO", "DrGRPO", "DAPO", "GSPO"]
+__all__ = [
+    "Algorithm",
+    "Reinforce", "RLOO",
+    "DPO", "BetaDPO", "SimPO", "IPO", "KTO", "ORPO", "StepDPO", "LCPO", "ETO", "DMPO", "SDPO", "OnlineDPO",
+    "GRPO", "DrGRPO", "DAPO", "GSPO", "GSPOToken", "GMPO", "CISPO",
+    "LUFFY", "CHORD", "PAPO",
+    "PosteriorGRPO", "StepGRPO", "EdgeGRPO", "ASPO", "PassAtK", "KTAE",
+]  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,12 @@ class Sampler:
     fresh: Callable[[int], list[int]]  # n → seeds of n tasks not asked for in this step
     rollout: Callable[[Sequence[int], int], list[Episode]]  # (seeds, tries) → episodes, groups of their own
     memory: dict = field(default_factory=dict)
+    branch: Callable[[Sequence[Episode], Sequence[int], int], list[Episode]] | None = None
+    # (episodes, turns, tries) → `tries` episodes that go on from each one's start of that turn, groups of their own
+    logratio: Callable[[Sequence[Episode]], Tensor] | None = None  # episodes → (B,) Σ_t m (ℓ − ℓ_ref) as of now
+    demonstrate: Callable[[Sequence[int]], list[Episode]] | None = None  # seeds → one try of the expert each, own groups
+    retry: Callable[[Sequence[Episode]], list[Episode]] | None = None  # the same tasks, each after the episode given
+    rng: np.random.Generator | None = None  # this step's
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Algorithm:
         return torch.zeros_like(batch.mask, dtype=torch.bool)
 
     needs_critic = False  # True: the run trains a value head, and batch.values is there
+    needs_entropy = False  # True: batch.entropy is there
 
     @property
     def needs_ref(self) -> bool:

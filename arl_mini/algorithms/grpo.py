@@ -8,6 +8,7 @@ from torch import Tensor
 from .. import ops
 from ..batch import Batch, Episode
 from ..models.score import Scores
+from ..rewards import at_end
 from .base import Algorithm, Sampler
 
 
@@ -20,7 +21,8 @@ class GRPO(Algorithm):
     r = π_θ/π_old,   k3 = π_ref/π_θ − log(π_ref/π_θ) − 1
 
     R = batch.reward (B,), g = batch.group, m = batch.mask, n_i = Σ_t m_it, ε_low = clip_low, ε_high = clip_high,
-    β = beta (0: no reference policy is needed).
+    β = beta (0: no reference policy is needed). Off by default, because public code has them and the paper has not:
+    dual_clip c (a token with A < 0 costs at most −A c), log_clamp (log r is held within ± this before the exponential).
     Source: Shao et al. 2024 (arXiv 2402.03300), Eq. 3 and 4; survey Eq. (16), (17).
     Differs from RLOO in: std division, ratio with clip, mean over a row's tokens.
     Departs from the paper: std has Bessel's correction, as all public code has and the paper leaves open; a group of
@@ -31,28 +33,37 @@ class GRPO(Algorithm):
     clip_low: float = 0.2
     clip_high: float = 0.2
     beta: float = 0.0
+    dual_clip: float = 0.0
+    log_clamp: float = 0.0
 
     def advantages(self, batch: Batch) -> Tensor:
         return ops.per_token(ops.group_zscore(batch.reward, batch.group), batch.mask)
 
     def ratio(self, scores: Scores, batch: Batch) -> Tensor:
         """(B, T) importance ratio of each token."""
-        return ops.ratio(scores.logp, batch.old_logp)
+        if not self.log_clamp:
+            return ops.ratio(scores.logp, batch.old_logp)
+        return (scores.logp - batch.old_logp).clamp(-self.log_clamp, self.log_clamp).exp()
+
+    def surrogate(self, scores: Scores, batch: Batch) -> Tensor:
+        """(B, T) what a token costs, before KL and mean."""
+        ratio = self.ratio(scores, batch)
+        return ops.clipped_surrogate(ratio, batch.advantages, self.clip_low, self.clip_high, self.dual_clip)
 
     def reduce(self, x: Tensor, batch: Batch) -> Tensor:
         """Token losses (B, T) to a scalar."""
         return ops.sequence_mean(x, batch.mask)
 
     def loss(self, scores: Scores, batch: Batch) -> Tensor:
-        ratio = self.ratio(scores, batch)
-        x = ops.clipped_surrogate(ratio, batch.advantages, self.clip_low, self.clip_high)
+        x = self.surrogate(scores, batch)
         if self.beta:
             x = x + self.beta * ops.kl_k3(scores.logp, batch.ref_logp)
         return self.reduce(x, batch)
 
     def clipped(self, scores: Scores, batch: Batch) -> Tensor:
         ratio = self.ratio(scores, batch)
-        return ops.is_clipped(ratio, batch.advantages, self.clip_low, self.clip_high) & (batch.mask > 0)
+        cut = ops.is_clipped(ratio, batch.advantages, self.clip_low, self.clip_high, self.dual_clip)
+        return cut & (batch.mask > 0)
 
 
 @dataclass(frozen=True)
@@ -115,8 +126,7 @@ class DAPO(GRPO):
             return batch
         n = batch.mask.sum(1)
         penalty = ((self.length - self.soft - n) / max(self.soft, 1)).clamp(-1, 0)
-        last = (batch.mask.cumsum(1) == n[:, None]) & (batch.mask > 0)
-        return batch.set(rewards=batch.rewards + penalty[:, None] * last)
+        return batch.set(rewards=batch.rewards + at_end(penalty, batch.mask))
 
     def reduce(self, x: Tensor, batch: Batch) -> Tensor:
         return ops.token_mean(x, batch.mask)
@@ -139,3 +149,82 @@ class GSPO(GRPO):
 
     def ratio(self, scores: Scores, batch: Batch) -> Tensor:
         return ops.sequence_ratio(scores.logp, batch.old_logp, batch.mask).expand_as(batch.mask)
+
+
+@dataclass(frozen=True)
+class GSPOToken(GRPO):
+    """GSPO-token: GSPO's ratio with the gradient of each token, so that advantages may differ within a row.
+
+    s_it = sg(s_i) · e^{ℓ_it − sg(ℓ_it)},   L = 1/B Σ_i 1/n_i Σ_t m_it max(−A_it s_it, −A_it clip(s_it, 1−ε_low, 1+ε_high))
+
+    s_i = ops.sequence_ratio (B, 1), sg = detach: every token of a row has the value s_i.
+    Source: Zheng et al. 2025 (arXiv 2507.18071), §4.3; not a row of the survey's table.
+    Differs from GRPO in: ratio, clip_low, clip_high. Where A is equal within rows, value and gradient are GSPO's.
+    Departs from the paper: nothing.
+    """
+
+    clip_low: float = 3e-4
+    clip_high: float = 4e-4
+
+    def ratio(self, scores: Scores, batch: Batch) -> Tensor:
+        whole = ops.sequence_ratio(scores.logp, batch.old_logp, batch.mask).detach()
+        return whole * (scores.logp - scores.logp.detach()).exp()
+
+
+@dataclass(frozen=True)
+class GMPO(GRPO):
+    """GMPO: the geometric mean of a row's token ratios in place of their arithmetic mean; extreme tokens weigh less.
+
+    L = −1/B Σ_i A_i exp(1/n_i Σ_t m_it d*_it),   d = ℓ − ℓ_old
+    d* = min(d, clip(d, −a, b)) where A_i > 0,  max(d, clip(d, −a, b)) where A_i < 0
+
+    a = clip_low, b = clip_high: bounds of the *logarithm* of the ratio, so r is held within (e^−a, e^b) on the side
+    that A pushes to. The row's value stands at each of its tokens, and the row mean gives it back.
+    Source: Zhao et al. 2025 (arXiv 2507.20673), objective of §3; clip width from its released script.
+    Differs from GRPO in: ratio, surrogate, clip_low, clip_high. Without a clip at work it is GSPO unclipped.
+    Departs from the paper: nothing. The survey's table prints a KL term; the released code has none.
+    """
+
+    clip_low: float = 0.4
+    clip_high: float = 0.4
+
+    def ratio(self, scores: Scores, batch: Batch) -> Tensor:
+        d = scores.logp - batch.old_logp
+        held = d.clamp(-self.clip_low, self.clip_high)
+        d = torch.where(batch.advantages > 0, torch.minimum(d, held), torch.maximum(d, held))
+        return ops.row_mean(d, batch.mask).exp()[:, None].expand_as(d)
+
+    def surrogate(self, scores: Scores, batch: Batch) -> Tensor:
+        return -batch.advantages * self.ratio(scores, batch)
+
+    def clipped(self, scores: Scores, batch: Batch) -> Tensor:
+        d = scores.logp - batch.old_logp
+        return ops.is_clipped(1 + d, batch.advantages, self.clip_low, self.clip_high) & (batch.mask > 0)
+
+
+@dataclass(frozen=True)
+class CISPO(GRPO):
+    """CISPO: clip the importance weight of REINFORCE, not the update, so that no token loses its gradient.
+
+    L = −1/Σn_i Σ_i Σ_t m_it sg(clip(r_it, 1−ε_low, 1+ε_high)) A_i ℓ_it
+
+    ε_low = clip_low (1: no lower bound), ε_high = clip_high: the cap is 1 + ε_high. sg = detach.
+    Source: MiniMax 2025 (arXiv 2506.13585), §3.1; not a row of the survey's table.
+    Differs from GRPO in: surrogate, reduce, clip_low, clip_high. On-policy its gradient is DAPO's.
+    Departs from the paper: clip_high = 0.28, which the paper tunes and does not state. In TRL `epsilon_high` is the cap
+    itself (its 5 is clip_high = 4 here); verl keeps a lower bound (clip_low = 0.2). Loss values are not comparable with
+    those of a clipped surrogate.
+    """
+
+    clip_low: float = 1.0
+    clip_high: float = 0.28
+
+    def surrogate(self, scores: Scores, batch: Batch) -> Tensor:
+        weight = self.ratio(scores, batch).detach().clamp(1 - self.clip_low, 1 + self.clip_high)
+        return -weight * batch.advantages * scores.logp
+
+    def reduce(self, x: Tensor, batch: Batch) -> Tensor:
+        return ops.token_mean(x, batch.mask)
+
+    def clipped(self, scores: Scores, batch: Batch) -> Tensor:
+        return torch.zeros_like(batch.mask, dtype=torch.bool)
