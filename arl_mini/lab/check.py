@@ -56,7 +56,7 @@ class Verdict:
     @property
     def heading(self) -> str:
         """One line: the exercise and how it went."""
-        return f"{self.id} ✓ right: {self.tried}" if self.right else f"{self.id} ✗ not yet: {self.tried}"
+        return f"{self.id} {'✓ right, tried with' if self.right else '✗ not yet:'} {self.tried}"
 
     @property
     def rows(self) -> list[tuple[str, str]]:
