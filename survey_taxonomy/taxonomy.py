@@ -135,6 +135,12 @@ class Taxonomy:
                     counts.loc[row, column] += 1
         return counts
 
+    def model_sizes(self) -> pd.DataFrame:
+        """Smallest and largest base model by entry, in billions of parameters, where the data says a size."""
+        sizes = self.attribute("base_llm").str.findall(r"(?i)(\d+(?:\.\d+)?)B\b")
+        sizes = sizes[sizes.str.len() > 0].map(lambda found: [float(n) for n in found])
+        return pd.DataFrame({"smallest": sizes.map(min), "largest": sizes.map(max)}).rename_axis("entry_id").reset_index()
+
     def stated_against_checked(self) -> pd.DataFrame:
         """Claims whose value was checked, with what the sources print: entry, attribute, stated, value, status."""
         done = ("confirmed", "contradicted", "refined", "variant", "unverified")

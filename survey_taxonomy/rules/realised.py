@@ -64,8 +64,11 @@ def symbol_exists(index: Index) -> Iterator[Problem]:
 def files_exist(index: Index) -> Iterator[Problem]:
     """Every chapter and test that coverage names exists; what is implemented names its symbol and test."""
     for i, item in index.book.each("coverage"):
-        if item["level"] in ("implemented", "toy_analogue") and not {"symbol", "test"} <= item.keys():
-            yield index.book.problem("files_exist", "coverage", i, f"{item['level']} needs a symbol and a test", "level")
+        if item["level"] == "implemented" and not {"symbol", "test"} <= item.keys():
+            yield index.book.problem("files_exist", "coverage", i, "implemented needs a symbol and a test", "level")
+        if item["level"] == "toy_analogue" and not ("symbol" in item and item.keys() & {"test", "chapter"}):
+            yield index.book.problem("files_exist", "coverage", i, "toy_analogue needs a symbol and a test or chapter",
+                                     "level")
         if "chapter" in item:
             source = ROOT / "notebooks" / "src" / f"{item['chapter']}.py"
             if not source.exists() and not (ROOT / "notebooks" / f"{item['chapter']}.ipynb").exists():

@@ -109,6 +109,14 @@ def test_matrix_counts_crossings(tax):
     assert matrix.shape == (8, 8)
 
 
+def test_smallest_models(tax):
+    sizes = tax.model_sizes().set_index("entry_id")
+    assert tuple(sizes.loc["ssrl"]) == (0.6, 72.0)
+    assert sizes.loc["search-r1", "smallest"] == 3.0
+    assert sizes.loc["ui-r1", "smallest"] == 3.0
+    assert "camel" not in sizes.index
+
+
 def test_lineage_reaches_from_reinforce(tax):
     edges = tax.lineage()
     assert (edges["knob"] != "").all()
