@@ -29,9 +29,9 @@ CSS = f"""<style>
 .arl-check.arl-right {{ border-color: {style.GREEN}; }}
 .arl-check dl {{ display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 14px;
   margin: 6px 0 0; }}
-.arl-check dt {{ color: {style.GREY}; }}
-.arl-check dd {{ margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }}
-.arl-check dd.arl-code {{ font-family: var(--jp-code-font-family, monospace); font-size: 13px; }}
+.arl-check dt {{ color: {style.GREY}; width: auto; font-weight: normal; }}
+.arl-check dd {{ margin: 0; width: auto; overflow-wrap: anywhere; }}
+.arl-check dd code {{ font-size: 13px; white-space: pre-wrap; }}
 </style>"""
 
 
@@ -74,7 +74,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         told = "".join(
-            f"<dt>{name}</dt><dd{'' if name == 'hint' else ' class=arl-code'}>{escape(text)}</dd>"
+            f"<dt>{name}</dt><dd>{escape(text) if name == 'hint' else f'<code>{escape(text)}</code>'}</dd>"
             for name, text in self.rows
         )
         return (
