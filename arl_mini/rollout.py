@@ -120,7 +120,7 @@ def rewind(env: Env, episode: Episode, turn: int) -> Row:
     return Row(env, replace(episode, **kept, infos=episode.infos[:turn]))
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def run(
     policy, rows: Sequence[Row], streams: Sequence[tuple[int, ...]], *, sampling: Sampling, limits: Limits
 ) -> list[Episode]:

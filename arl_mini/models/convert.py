@@ -32,13 +32,13 @@ def to_llama(model: TinyLM):
     )  # fmt: skip
     state = {"model.embed_tokens.weight": model.embed, "model.norm.weight": model.norm}
     for i, block in enumerate(model.blocks):
-        q, k, v = block.qkv.weight.split([c.width, dim, dim])
-        gate, up = block.gate_up.weight.chunk(2)
+        q, k, v = block.qkv.split([c.width, dim, dim])
+        gate, up = block.gate_up.chunk(2)
         parts = {
             "input_layernorm": block.attn_norm, "post_attention_layernorm": block.mlp_norm,
             "self_attn.q_proj": _reorder(q, dim, True), "self_attn.k_proj": _reorder(k, dim, True),
-            "self_attn.v_proj": v, "self_attn.o_proj": block.out.weight,
-            "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": block.down.weight,
+            "self_attn.v_proj": v, "self_attn.o_proj": block.out,
+            "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": block.down,
         }  # fmt: skip
         state |= {f"model.layers.{i}.{name}.weight": weight for name, weight in parts.items()}
     llama = LlamaForCausalLM(config)
@@ -69,10 +69,10 @@ def from_llama(llama, tokenizer=None) -> TinyLM:
         for i, block in enumerate(model.blocks):
             w = {k.removeprefix(f"model.layers.{i}.").removesuffix(".weight"): v for k, v in state.items()}
             q, k = (_reorder(w[f"self_attn.{p}_proj"], dim, False) for p in "qk")
-            block.qkv.weight.copy_(torch.cat((q, k, w["self_attn.v_proj"])))
-            block.out.weight.copy_(w["self_attn.o_proj"])
-            block.gate_up.weight.copy_(torch.cat((w["mlp.gate_proj"], w["mlp.up_proj"])))
-            block.down.weight.copy_(w["mlp.down_proj"])
+            block.qkv.copy_(torch.cat((q, k, w["self_attn.v_proj"])))
+            block.out.copy_(w["self_attn.o_proj"])
+            block.gate_up.copy_(torch.cat((w["mlp.gate_proj"], w["mlp.up_proj"])))
+            block.down.copy_(w["mlp.down_proj"])
             block.attn_norm.copy_(w["input_layernorm"])
             block.mlp_norm.copy_(w["post_attention_layernorm"])
     return model.to(llama.device)

@@ -47,24 +47,28 @@ class Block(nn.Module):
         super().__init__()
         self.heads, self.dim = config.heads, config.width // config.heads
         self.attn_norm = nn.Parameter(torch.ones(config.width))
-        self.qkv = nn.Linear(config.width, config.width + 2 * self.dim, bias=False)
-        self.out = nn.Linear(config.width, config.width, bias=False)
+        self.qkv = nn.Parameter(torch.empty(config.width + 2 * self.dim, config.width))
+        self.out = nn.Parameter(torch.empty(config.width, config.width))
         self.mlp_norm = nn.Parameter(torch.ones(config.width))
-        self.gate_up = nn.Linear(config.width, 2 * config.hidden, bias=False)
-        self.down = nn.Linear(config.hidden, config.width, bias=False)
+        self.gate_up = nn.Parameter(torch.empty(2 * config.hidden, config.width))
+        self.down = nn.Parameter(torch.empty(config.width, config.hidden))
 
     def project(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries (..., heads, dim) and key-value pairs (..., 2·dim), both turned by their position."""
-        qkv = self.qkv(F.rms_norm(x, x.shape[-1:], self.attn_norm, 1e-6))
-        qk = qkv[..., : -self.dim].unflatten(-1, (self.heads + 1, self.dim // 2, 2))
-        qk = torch.view_as_real(torch.view_as_complex(qk) * turn).flatten(-2)
-        return qk[..., :-1, :], torch.cat((qk[..., -1, :], qkv[..., -self.dim :]), -1)
+        """Queries (..., width) and key-value pairs (..., 2·dim); queries and keys turned by their position.
+
+        turn (..., heads + 2, dim/2): one factor for each head, the key, and the value (whose factor is 1).
+        """
+        qkv = F.linear(F.rms_norm(x, self.attn_norm.shape, self.attn_norm, 1e-6), self.qkv)
+        pairs = qkv.view(*x.shape[:-1], self.heads + 2, self.dim // 2, 2)
+        turned = torch.view_as_real(torch.view_as_complex(pairs) * turn).view(qkv.shape)
+        return turned[..., : x.shape[-1]], turned[..., x.shape[-1] :]
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Residual of the attention output (..., width), then the feed-forward part."""
-        x = x + self.out(attended)
-        gate, up = self.gate_up(F.rms_norm(x, x.shape[-1:], self.mlp_norm, 1e-6)).chunk(2, -1)
-        return x + self.down(F.silu(gate) * up)
+        x = x + F.linear(attended, self.out)
+        normed = F.rms_norm(x, self.mlp_norm.shape, self.mlp_norm, 1e-6)
+        gate, up = F.linear(normed, self.gate_up).chunk(2, -1)
+        return x + F.linear(F.silu(gate) * up, self.down)
 
 
 class TinyLM(nn.Module):
@@ -116,15 +120,18 @@ class TinyLM(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits over the vocabulary."""
-        return F.linear(F.rms_norm(hidden, hidden.shape[-1:], self.norm, 1e-6), self.embed)
+        return F.linear(F.rms_norm(hidden, self.norm.shape, self.norm, 1e-6), self.embed)
 
     def _turn(self, positions: Tensor, longest: int) -> Tensor:
-        """e^{i·position·frequency} for rotary embeddings, (..., 1, dim/2), from a growing table."""
+        """e^{i·position·frequency} for rotary embeddings, (..., heads + 2, dim/2), from a growing table."""
         if len(self.turns) < longest:
-            dim = self.config.width // self.config.heads
+            heads, dim = self.config.heads, self.config.width // self.config.heads
             freq = self.config.theta ** (-torch.arange(0, dim, 2, device=self.device).double() / dim)
-            angle = torch.arange(max(256, 2 * longest), device=self.device)[:, None] * freq
-            self.turns = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)[:, None]
+            angle = torch.arange(max(256, 2 * longest), device=self.device)[:, None, None] * freq
+            angle = angle.repeat(1, heads + 2, 1)
+            angle[:, -1] = 0  # values are not turned
+            with torch.inference_mode(False):  # kept for training too
+                self.turns = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
         return self.turns[positions]
 
     def hidden(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -141,7 +148,7 @@ class TinyLM(nn.Module):
         x = self.embed.index_select(0, tokens.flatten()[place])  # (N, width)
         for block in self.blocks:
             q, kv = block.project(x, turn)
-            q, kv = (part.index_select(0, owner).view(B, T, -1) for part in (q.flatten(1), kv))
+            q, kv = (part.index_select(0, owner).view(B, T, -1) for part in (q, kv))
             x = block.finish(x, _causal(q, kv, block).index_select(0, place))
         return x.index_select(0, owner).view(B, T, -1)
 
@@ -171,7 +178,8 @@ class TinyLM(nn.Module):
             q, kv = block.project(x, turn)
             past = cache.append(layer, kv, places, rows, longest)  # (n, longest, 2·dim)
             keys, values = past[..., : block.dim], past[..., block.dim :]
-            scores = torch.baddbmm(bias, q.flatten(1, 2), keys.transpose(1, 2), alpha=block.dim**-0.5)
+            q = q.reshape(len(x), -1, block.dim)  # heads of a position side by side
+            scores = torch.baddbmm(bias, q, keys.transpose(1, 2), alpha=block.dim**-0.5)
             x = block.finish(x, torch.bmm(scores.softmax(-1), values).view(x.shape))
         cache.commit(tokens.shape[1] if counts is None else counts, rows)
         return self.head(x[:, -1] if counts is None else x[torch.arange(len(x)), (counts - 1).clamp(min=0)])
