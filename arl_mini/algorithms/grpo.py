@@ -20,14 +20,16 @@ class GRPO(Algorithm):
     L = 1/B Σ_i 1/n_i Σ_t m_it [ max(−A_i r_it, −A_i clip(r_it, 1−ε, 1+ε)) + β k3_it ]
     r = π_θ/π_old,   k3 = π_ref/π_θ − log(π_ref/π_θ) − 1
 
-    R = batch.reward (B,), g = batch.group, m = batch.mask, n_i = Σ_t m_it, ε_low = clip_low, ε_high = clip_high,
-    β = beta (0: no reference policy is needed). Off by default, because public code has them and the paper has not:
-    dual_clip c (a token with A < 0 costs at most −A c), log_clamp (log r is held within ± this before the exponential).
+    R = batch.reward (B,), g = batch.group, m = batch.mask, n_i = Σ_t m_it, ε_low = clip_low,
+    ε_high = clip_high, β = beta (0: no reference policy is needed). Off by default, since public code has them
+    and the paper has not: dual_clip c (a token with A < 0 costs at most −A c), log_clamp (log r is held
+    within ± this before the exponential).
     Source: Shao et al. 2024 (arXiv 2402.03300), Eq. 3 and 4; survey Eq. (16), (17).
     Differs from RLOO in: std division, ratio with clip, mean over a row's tokens.
-    Departs from the paper: std has Bessel's correction, as all public code has and the paper leaves open; a group of
-    one, or of equal rewards, has A = 0, where Eq. (17) divides by zero. Survey Eq. (16) prints neither KL
-    nor 1/n_i; the paper has both, and so has this class. beta defaults to 0, the paper's value is 0.04.
+    Departs from the paper: std has Bessel's correction, as all public code has and the paper leaves open; a
+    group of one, or of equal rewards, has A = 0, where Eq. (17) divides by zero. Survey Eq. (16) prints
+    neither KL nor 1/n_i; the paper has both, and so has this class. beta defaults to 0, the paper's value is
+    0.04.
     """
 
     clip_low: float = 0.2
@@ -75,8 +77,8 @@ class DrGRPO(GRPO):
     L_max = length, a constant: the generation budget in sampled tokens.
     Source: Liu et al. 2025 (arXiv 2503.20783), Eq. in §3.2 and Appendix A.
     Differs from GRPO in: advantages (no std), reduce (constant divisor), no KL.
-    Departs from the paper: length defaults to 32 tokens, the paper's budget is 3,000. TRL divides by the padded
-    completion limit, verl by the padded width: the same up to this constant.
+    Departs from the paper: length defaults to 32 tokens, the paper's budget is 3,000. TRL divides by the
+    padded completion limit, verl by the padded width: the same up to this constant.
     """
 
     length: int = 32
@@ -95,12 +97,12 @@ class DAPO(GRPO):
     L = 1/Σn_i Σ_i Σ_t m_it max(−A_i r_it, −A_i clip(r_it, 1−ε_low, 1+ε_high)),  0 < #right < G in every group
     R_i ← R_i + overlong(n_i): 0 up to L_max − L_c, then falling in a line to −1 at L_max
 
-    ε_low = clip_low, ε_high = clip_high, L_max = length and L_c = soft, both in sampled tokens (length 0: no such
-    penalty); rounds = how often new prompts are asked for until as many groups with contrast are there.
+    ε_low = clip_low, ε_high = clip_high, L_max = length and L_c = soft, both in sampled tokens (length 0: no
+    such penalty); rounds = how often new prompts are asked for until as many groups with contrast are there.
     Source: Yu et al. 2025 (arXiv 2503.14476), Eq. 8 to 13.
     Differs from GRPO in: plan (dynamic sampling), reward (overlong), keep, clip_high, reduce.
-    Departs from the paper: contrast is judged on the reward before the overlong penalty, as the released recipe does
-    with accuracy. The survey's table prints a KL term; the paper has none.
+    Departs from the paper: contrast is judged on the reward before the overlong penalty, as the released
+    recipe does with accuracy. The survey's table prints a KL term; the paper has none.
     """
 
     clip_high: float = 0.28
@@ -136,7 +138,8 @@ class DAPO(GRPO):
 class GSPO(GRPO):
     """GSPO: one importance ratio a row, because there is one reward a row.
 
-    s_i = exp(1/n_i Σ_t m_it (ℓ_it − ℓ_old,it)),   L = 1/B Σ_i max(−A_i s_i, −A_i clip(s_i, 1−ε_low, 1+ε_high))
+    L = 1/B Σ_i max(−A_i s_i, −A_i clip(s_i, 1−ε_low, 1+ε_high))
+    s_i = exp(1/n_i Σ_t m_it (ℓ_it − ℓ_old,it))
 
     s = ops.sequence_ratio (B, 1), spread over the row's tokens so that the row mean gives it back.
     Source: Zheng et al. 2025 (arXiv 2507.18071), Eq. 5 and 7; clip widths from its §5.1.
@@ -155,11 +158,13 @@ class GSPO(GRPO):
 class GSPOToken(GRPO):
     """GSPO-token: GSPO's ratio with the gradient of each token, so that advantages may differ within a row.
 
-    s_it = sg(s_i) · e^{ℓ_it − sg(ℓ_it)},   L = 1/B Σ_i 1/n_i Σ_t m_it max(−A_it s_it, −A_it clip(s_it, 1−ε_low, 1+ε_high))
+    L = 1/B Σ_i 1/n_i Σ_t m_it max(−A_it s_it, −A_it clip(s_it, 1−ε_low, 1+ε_high))
+    s_it = sg(s_i) · e^{ℓ_it − sg(ℓ_it)}
 
     s_i = ops.sequence_ratio (B, 1), sg = detach: every token of a row has the value s_i.
     Source: Zheng et al. 2025 (arXiv 2507.18071), §4.3; not a row of the survey's table.
-    Differs from GRPO in: ratio, clip_low, clip_high. Where A is equal within rows, value and gradient are GSPO's.
+    Differs from GRPO in: ratio, clip_low, clip_high. Where A is equal within rows, value and gradient are
+    GSPO's.
     Departs from the paper: nothing.
     """
 
@@ -173,13 +178,13 @@ class GSPOToken(GRPO):
 
 @dataclass(frozen=True)
 class GMPO(GRPO):
-    """GMPO: the geometric mean of a row's token ratios in place of their arithmetic mean; extreme tokens weigh less.
+    """GMPO: the geometric mean of a row's token ratios, not the arithmetic: extreme tokens weigh less.
 
     L = −1/B Σ_i A_i exp(1/n_i Σ_t m_it d*_it),   d = ℓ − ℓ_old
     d* = min(d, clip(d, −a, b)) where A_i > 0,  max(d, clip(d, −a, b)) where A_i < 0
 
-    a = clip_low, b = clip_high: bounds of the *logarithm* of the ratio, so r is held within (e^−a, e^b) on the side
-    that A pushes to. The row's value stands at each of its tokens, and the row mean gives it back.
+    a = clip_low, b = clip_high: bounds of the *logarithm* of the ratio, so r is held within (e^−a, e^b) on
+    the side that A pushes to. The row's value stands at each of its tokens, and the row mean gives it back.
     Source: Zhao et al. 2025 (arXiv 2507.20673), objective of §3; clip width from its released script.
     Differs from GRPO in: ratio, surrogate, clip_low, clip_high. Without a clip at work it is GSPO unclipped.
     Departs from the paper: nothing. The survey's table prints a KL term; the released code has none.
@@ -211,9 +216,9 @@ class CISPO(GRPO):
     ε_low = clip_low (1: no lower bound), ε_high = clip_high: the cap is 1 + ε_high. sg = detach.
     Source: MiniMax 2025 (arXiv 2506.13585), §3.1; not a row of the survey's table.
     Differs from GRPO in: surrogate, reduce, clip_low, clip_high. On-policy its gradient is DAPO's.
-    Departs from the paper: clip_high = 0.28, which the paper tunes and does not state. In TRL `epsilon_high` is the cap
-    itself (its 5 is clip_high = 4 here); verl keeps a lower bound (clip_low = 0.2). Loss values are not comparable with
-    those of a clipped surrogate.
+    Departs from the paper: clip_high = 0.28, which the paper tunes and does not state. In TRL `epsilon_high`
+    is the cap itself (its 5 is clip_high = 4 here); verl keeps a lower bound (clip_low = 0.2). Loss values
+    are not comparable with those of a clipped surrogate.
     """
 
     clip_low: float = 1.0

@@ -1,7 +1,7 @@
 """Mixed batches: rows of the world's expert, and blanked copies of rows, train beside the policy's own tries.
 
-Such rows are ordinary rows with a mark: `batch.expert` (B,) for demonstrations, `batch.blanked` (B,) for copies.
-Their old_logp is what the policy gave their tokens before the step's updates, since nobody sampled them.
+Such rows are ordinary rows with a mark: `batch.expert` (B,) for demonstrations, `batch.blanked` (B,) for
+copies. Their old_logp is what the policy gave their tokens before the step's updates: nobody sampled them.
 """
 
 import math
@@ -22,19 +22,20 @@ from .grpo import GRPO
 
 @dataclass(frozen=True)
 class LUFFY(GRPO):
-    """LUFFY: one try of each group is the expert's; its probability is reshaped so that unlikely tokens learn too.
+    """LUFFY: one try of each group is the expert's, reshaped so that unlikely tokens learn too.
 
     A_i = R_i − mean_g R over the policy's tries N and the expert's F
     L = 1/Σn_i [ Σ_{i∈N} Σ_t m_it max(−A_i r_it, −A_i clip(r_it, 1−ε, 1+ε)) − Σ_{j∈F} Σ_t m_jt A_j f(π_θ,jt) ]
     f(p) = p / (p + γ),   so ∂f/∂ℓ = γp / (p + γ)²: largest at p = γ
 
-    F = rows with batch.expert, p = e^ℓ (the expert's probability counts as 1), γ = gamma. Of `tries` rows a prompt,
-    one is the expert's. Shapes as in GRPO.
-    Source: Yan et al. 2025 (arXiv 2504.14945), objective with policy shaping; survey, public list of algorithms.
+    F = rows with batch.expert, p = e^ℓ (the expert's probability counts as 1), γ = gamma. Of `tries` rows a
+    prompt, one is the expert's. Shapes as in GRPO.
+    Source: Yan et al. 2025 (arXiv 2504.14945), objective with policy shaping; survey, public list of
+    algorithms.
     Differs from GRPO in: plan, advantages (no std), surrogate (expert rows), reduce (all tokens equal).
-    Departs from the paper: no entropy bonus (entropies carry no gradient here). The released code also drops the clip
-    (clip_low = clip_high = ∞) and divides the token sum by the padded width. The survey prints KL: yes; the release
-    has β = 0.
+    Departs from the paper: no entropy bonus (entropies carry no gradient here). The released code also drops
+    the clip (clip_low = clip_high = ∞) and divides the token sum by the padded width. The survey prints KL:
+    yes; the release has β = 0.
     """
 
     gamma: float = 0.1
@@ -64,18 +65,18 @@ class LUFFY(GRPO):
 
 @dataclass(frozen=True)
 class CHORD(GRPO):
-    """CHORD: imitation of an expert as a weighted second term beside GRPO, with a weight that fades or a token weight.
+    """CHORD: imitation of an expert beside GRPO, with a weight that fades or one for each token.
 
     L = (1 − μ) L_GRPO(own rows) − μ Σ m φ(p) ℓ / Σ m over expert rows,   φ(p) = sg(p (1 − p)), p = e^ℓ
     μ(step): up in a line to peak within warmup, then a cosine to valley within decay, then valley
 
-    μ = mu(batch.step), peak, valley, warmup, decay in steps. L_GRPO is clipped and averaged over tokens. phi False:
-    φ = 1. `share` of all rows are the expert's, on tasks of their own.
+    μ = mu(batch.step), peak, valley, warmup, decay in steps. L_GRPO is clipped and averaged over tokens. phi
+    False: φ = 1. `share` of all rows are the expert's, on tasks of their own.
     Source: Zhang et al. 2025 (arXiv 2508.11408), CHORD-μ and CHORD-φ; survey Table 2.
     Differs from GRPO in: plan, loss (a second term), reduce (token mean).
-    Departs from the paper: nothing. The default is CHORD-φ (μ = 0.1 throughout); CHORD-μ is CHORD(phi=False, peak=0.9,
-    valley=0.05, decay=200). Its released example adds a dual clip of 3. The survey's table prints a KL term; the
-    example has none.
+    Departs from the paper: nothing. The default is CHORD-φ (μ = 0.1 throughout); CHORD-μ is CHORD(phi=False,
+    peak=0.9, valley=0.05, decay=200). Its released example adds a dual clip of 3. The survey's table prints a
+    KL term; the example has none.
     """
 
     peak: float = 0.1
@@ -112,18 +113,21 @@ class CHORD(GRPO):
 
 @dataclass(frozen=True)
 class PAPO(GRPO):
-    """PAPO: answers must depend on what was observed; those as likely with a blanked observation are pushed away.
+    """PAPO: answers must depend on what was observed: those as likely without it are pushed away.
 
-    L = L_GRPO(rows) − γ k3(ℓ, ℓ′) − η₁ ℓ′ − η₂ ℓ, each a mean over tokens,   k3(ℓ, ℓ′) = e^{ℓ′−ℓ} − (ℓ′ − ℓ) − 1
+    L = L_GRPO(rows) − γ k3(ℓ, ℓ′) − η₁ ℓ′ − η₂ ℓ, each a mean over tokens,   k3(ℓ, ℓ′) = e^{ℓ′−ℓ} − (ℓ′ − ℓ)
+    − 1
 
-    ℓ = scores.logp of a row, ℓ′ that of its copy: the same sampled tokens behind a prompt and observations of whose
-    tokens a share `blank` was replaced by the padding token. Row and copy share batch.pair, copies are marked in
-    batch.blanked. γ = gamma, η₁ = eta_copy, η₂ = eta_row: entropy terms that keep ℓ′ from falling without bound.
+    ℓ = scores.logp of a row, ℓ′ that of its copy: the same sampled tokens behind forced tokens, a share
+    `blank` of whose words is replaced by the padding token. Row and copy share batch.pair, copies are marked
+    in batch.blanked. γ = gamma, η₁ = eta_copy, η₂ = eta_row: entropy terms that keep ℓ′ from falling without
+    bound.
     Source: Wang et al. 2025 (arXiv 2507.06448), objective of PAPO-G with double entropy loss; survey Table 2.
     Differs from GRPO in: plan (copies), loss (three terms), reduce (token mean), clip_high, beta.
-    Departs from the paper: text is blanked where the paper blackens patches of a picture. The released code holds ℓ′
-    constant by default (detach=True here), so that η₁ only shifts the value, and adds a dual clip of 3. On-policy the
-    expected gradient of −ℓ, the estimate of entropy, is zero; what is left of the η₂ term is noise.
+    Departs from the paper: text is blanked where the paper blackens patches of a picture. The released code
+    holds ℓ′ constant by default (detach=True here), so that η₁ only shifts the value, and adds a dual clip of
+    3. On-policy the expected gradient of −ℓ, the estimate of entropy, is zero; what is left of the η₂ term is
+    noise.
     """
 
     clip_high: float = 0.3
@@ -154,7 +158,7 @@ class PAPO(GRPO):
 
 
 def blanked(episodes: Sequence[Episode], share: float, rng: np.random.Generator) -> list[Episode]:
-    """A copy of each episode in which a share of the forced tokens is blank; special tokens and sampled ones stay.
+    """A copy of each episode with a share of its forced tokens blank; special and sampled tokens stay.
 
     Copies form groups of their own (−1 − group), with the rewards of their originals.
     """

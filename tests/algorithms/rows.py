@@ -13,14 +13,15 @@ def f64(x) -> torch.Tensor:
 
 
 def by_hand(mask, **columns) -> Batch:
-    """A batch of which only the mask and the columns given mean anything. advantages may be (B,) or (B, T)."""
+    """A batch in which only the mask and the columns given mean anything; advantages (B,) or (B, T)."""
     mask = f64(mask)
     rows = len(mask)
     if "advantages" in columns:
         adv = f64(columns["advantages"])
         columns["advantages"] = (adv[:, None] if adv.dim() == 1 else adv) * torch.ones_like(mask)
     plain = dict(
-        tokens=torch.zeros_like(mask).long(), mask=mask, old_logp=torch.zeros_like(mask), rewards=torch.zeros_like(mask),
+        tokens=torch.zeros_like(mask).long(), mask=mask,
+        old_logp=torch.zeros_like(mask), rewards=torch.zeros_like(mask),
         turn=torch.zeros_like(mask).long(), group=torch.zeros(rows).long(), lengths=mask.sum(1).long(),
         truncated=torch.zeros(rows).bool(), success=torch.zeros(rows).bool(),
         expert=torch.zeros(rows).bool(), blanked=torch.zeros(rows).bool(),
@@ -29,7 +30,7 @@ def by_hand(mask, **columns) -> Batch:
 
 
 def rewarded(rewards, group, mask, **columns) -> Batch:
-    """A batch of rows with these rewards (B,), each at the row's first token; right where the reward is positive."""
+    """Rows with these rewards (B,), each at the row's first token; right where the reward is positive."""
     mask, rewards = f64(mask), f64(rewards)
     placed = torch.zeros_like(mask)
     placed[:, 0] = rewards
@@ -45,7 +46,7 @@ def value_and_grad(algorithm: Algorithm, batch: Batch, logp) -> tuple[float, tor
 
 
 def random_batch(seed: int, rows: int = 6, width: int = 7, groups: int = 2, ragged: bool = True):
-    """(batch with rewards, groups, ratios around 1; logp). Every row has a token, some positions are forced."""
+    """(batch with rewards, groups, ratios around 1; logp). Every row has a token, some are forced."""
     made = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
@@ -56,5 +57,7 @@ def random_batch(seed: int, rows: int = 6, width: int = 7, groups: int = 2, ragg
     old = -normal(rows, width).abs() - 0.05
     logp = (old + 0.4 * normal(rows, width)).clamp(max=-1e-3)
     group = torch.arange(rows) % groups
-    batch = rewarded((normal(rows) > 0).double(), group, mask, old_logp=old, ref_logp=old + 0.1 * normal(rows, width))
+    batch = rewarded(
+        (normal(rows) > 0).double(), group, mask, old_logp=old, ref_logp=old + 0.1 * normal(rows, width)
+    )
     return batch, logp

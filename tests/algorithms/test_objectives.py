@@ -1,4 +1,4 @@
-"""GSPO-token, GMPO, CISPO and the fields that hold what public code adds: against oracles, loops and each other."""
+"""GSPO-token, GMPO, CISPO and what public code adds: against oracles, loops and each other."""
 
 import math
 
@@ -83,7 +83,9 @@ def cispo_loop(a, batch, logp):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("algorithm, loop", list(zip(MINE, [gspo_token_loop, gmpo_loop, cispo_loop])), ids=lambda x: str(x)[:9])
+@pytest.mark.parametrize(
+    "algorithm, loop", list(zip(MINE, [gspo_token_loop, gmpo_loop, cispo_loop])), ids=lambda x: str(x)[:9]
+)
 def test_loop_from_the_paper(algorithm, loop, seed):
     batch, logp = random_batch(seed)
     batch = batch.set(advantages=algorithm.advantages(batch))
@@ -143,7 +145,9 @@ def test_cispo_caps_of_the_libraries():
     """TRL's epsilon_high is the cap itself, verl's is added to 1 and has a lower bound beside it."""
     batch = by_hand([[1, 1]], old_logp=torch.tensor([[-3.0, -1.0]]).double(), advantages=[1.0])
     logp = [[-1.0, -3.0]]  # ratios e², e^−2
-    trl, verl = (value_and_grad(a, batch, logp)[1][0].tolist() for a in (CISPO(clip_high=4.0), CISPO(0.2, 0.28)))
+    trl, verl = (
+        value_and_grad(a, batch, logp)[1][0].tolist() for a in (CISPO(clip_high=4.0), CISPO(0.2, 0.28))
+    )
     assert trl == pytest.approx([-5 / 2, -math.exp(-2) / 2])
     assert verl == pytest.approx([-1.28 / 2, -0.8 / 2])
 
@@ -178,7 +182,16 @@ def test_no_contrast_no_gradient(algorithm):
 
 def test_what_is_called_clipped_has_no_gradient_and_the_rest_has():
     batch, logp = random_batch(11, rows=12)
-    for algorithm in (GRPO(), GRPO(dual_clip=1.3), DrGRPO(), DAPO(), GSPO(0.01, 0.01), GSPOToken(0.01, 0.01), GMPO(), CISPO()):
+    for algorithm in (
+        GRPO(),
+        GRPO(dual_clip=1.3),
+        DrGRPO(),
+        DAPO(),
+        GSPO(0.01, 0.01),
+        GSPOToken(0.01, 0.01),
+        GMPO(),
+        CISPO(),
+    ):
         marked = batch.set(advantages=algorithm.advantages(batch))
         _, grad = value_and_grad(algorithm, marked, logp)
         cut = algorithm.clipped(Scores(logp, torch.zeros_like(logp)), marked)
