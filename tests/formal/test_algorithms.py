@@ -5,9 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from arl_mini.algorithms import GRPO, GSPO, RLOO, DrGRPO, Reinforce
+from arl_mini.algorithms import DPO, GRPO, GSPO, RLOO, DrGRPO, Reinforce
 from arl_mini.batch import Batch
-from arl_mini.formal import PBRFT, Laboratory, Utterances, estimator, softmax_policy, token_level
+from arl_mini.formal import PBRFT, Laboratory, Utterances, dpo_loss, estimator, softmax_policy, token_level
 from arl_mini.models.score import Scores
 from tests.formal.worlds import SLOW_CHECKED, close, generator, numbers, seeds
 
@@ -55,3 +55,26 @@ def test_same_episodes_same_gradient(algorithm, name, scale, seed):
     index = lab.sample_paths(generator(seed), 6, 4)
     expected = lab.estimate(estimator(name), index).mean(0)
     assert close(gradient(algorithm, lab, index), scale * expected)
+
+
+@SLOW_CHECKED
+@given(seed=seeds)
+def test_dpo_on_a_batch_is_the_population_loss_of_its_pairs(seed):
+    """Pairs of one-token replies to one prompt: a batch of K of them is a table D with 1/K in each."""
+    replies, K, beta = 4, 5, 0.3
+    theta, ref = numbers(seed, 1, replies).requires_grad_(), numbers(seed + 1, 1, replies)
+    won, lost = torch.randint(replies, (2, K), generator=generator(seed))
+    shares = torch.zeros(1, replies, replies).double()
+    for w, n in zip(won.tolist(), lost.tolist()):
+        shares[0, w, n] += 1 / K
+    chosen = torch.cat([won, lost])
+    logp, ref_logp = (x.log_softmax(-1)[0, chosen, None] for x in (theta, ref))
+    ones, empty = torch.ones_like(ref_logp), torch.zeros_like(ref_logp)
+    off = torch.zeros(2 * K).bool()
+    number = torch.arange(2 * K) % K
+    batch = Batch(empty.long(), ones, empty, empty, empty.long(), number, ones.sum(1).long(), off, off)
+    batch = batch.set(ref_logp=ref_logp, pair=number, chosen=torch.arange(2 * K) < K)
+    by_algorithm, exact = DPO(beta=beta).loss(Scores(logp, empty), batch), dpo_loss(theta, ref, shares, beta)
+    assert close(by_algorithm, exact)
+    gradients = [torch.autograd.grad(loss, theta)[0] for loss in (by_algorithm, exact)]
+    assert close(*gradients)

@@ -343,6 +343,17 @@ def test_near_the_reference_k3_varies_least():
     assert variance["kl_k3"] < variance["kl_k1"] / 10 and variance["kl_k2"] < variance["kl_k1"] / 10
 
 
+@SLOW_CHECKED
+@given(seeds)
+def test_states_that_share_a_row(seed):
+    """A policy that cannot tell some states apart: the laboratory's score is that of the shared table."""
+    lab = steps(seed)
+    rows = torch.arange(len(lab.mdp.states)) % 2
+    lab = replace(lab, logits=lab.logits[:2], old=None, rows=rows)
+    moments = lab.enumerate(estimator("leave one out"), 2)
+    assert moments.mean.shape == (4,) and close(moments.mean, moments.exact)
+
+
 # --- the laboratory itself ---------------------------------------------------------------------------------
 
 

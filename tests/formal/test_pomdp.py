@@ -168,6 +168,16 @@ def test_tmaze_memory_decides(n):
         assert close(value, 1.0 if k > n else 0.0)  # the window must reach back to the cue
 
 
+def test_what_each_context_keeps():
+    history = (5, 0, 6, 1, 7)  # o₀ a₀ o₁ a₁ o₂
+    assert whole(history) == window(3)(history) == window(9)(history) == history
+    assert last_observation(history) == 7 and window(1)(history) == (7,) and window(2)(history) == (6, 1, 7)
+    assert memory(lambda o: o, lambda m, a, o: m + 10 * a + o)(history) == (5 + 6 + 10 + 7, 7)
+    with pytest.raises(ValueError, match="a window of 0 observations shows nothing"):
+        window(0)
+    assert rows([(5,), (6,), (5, 0, 6)], last_observation)[0].tolist() == [0, 1, 1, 0]
+
+
 def test_impossible_observations_are_named():
     pomdp = tmaze(2)
     belief = belief_start(pomdp, pomdp.observations.index("cue-up"))

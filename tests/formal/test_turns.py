@@ -173,6 +173,17 @@ def test_real_delimiters():
     assert float(g_tokens.abs().max()) > 1e-6
 
 
+@CHECKED
+@given(seeds)
+def test_after_several_actions_the_last_one_is_seen(seed):
+    pomdp = random_pomdp(generator(seed), 2, 2, 2)
+    said = Utterances(("both", "none"), ("both", "none"), 1)
+    spoken = speak(pomdp, said, lambda text, actions: (0, 1) if text == "both" else ())
+    assert torch.equal(spoken.O, torch.stack([pomdp.O[1], pomdp.O_start]))
+    by_hand = pomdp.mdp.R[:, 0] + torch.stack([p @ pomdp.mdp.R[:, 1] for p in pomdp.mdp.P[:, 0]])
+    assert close(spoken.mdp.R[:, 0], by_hand)
+
+
 def test_nested_actions_are_carried_out_in_order():
     mdp = walk(2, 2, gamma=1.0)
     P, R = compose(mdp, (1, 0, 0))  # right, left, left
