@@ -38,7 +38,7 @@ class Episode:
     chosen: bool = False  # the preferred one of its pair
     weight: float = 1.0  # what `plan` says of the row, a constant for the gradient
     expert: bool = False  # the world's expert spoke in it, not the policy alone
-    blanked: bool = False  # a copy of another row in which forced tokens were blanked
+    blanked: bool = False  # a copy of another row with forced tokens blanked or exchanged
     tokenizer: object = field(default=None, repr=False, compare=False)
 
     @property

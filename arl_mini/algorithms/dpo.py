@@ -293,7 +293,7 @@ class KTO(Algorithm):
         label = batch.pair >= 0
         z0 = (r[~label].sum() / (~label).sum().clamp(min=1)).clamp(min=0).detach()
         gain = torch.where(batch.chosen, r - z0, z0 - r)
-        lam = torch.where(batch.chosen, self.desirable, self.undesirable)
+        lam = torch.where(batch.chosen, r.new_tensor(self.desirable), r.new_tensor(self.undesirable))
         return (lam * torch.sigmoid(-self.beta * gain))[label].mean()
 
 
@@ -307,5 +307,6 @@ def mismatched(rows: Sequence[Episode]) -> list[Episode]:
     for row, reply in zip(rows, (rows[j] for j in other)):
         at, start = (row.turn < 0).sum(), (reply.turn < 0).sum()
         joined = {k: np.concatenate([getattr(row, k)[:at], getattr(reply, k)[start:]]) for k in names}
-        made.append(replace(reply, **joined, seed=row.seed, group=row.group, pair=-1, chosen=False))
+        mark = dict(pair=-1, chosen=False, blanked=True)
+        made.append(replace(reply, **joined, seed=row.seed, group=row.group, **mark))
     return made
