@@ -1,6 +1,7 @@
 """A corrupted file gives an error that names file, line and field."""
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -72,9 +73,10 @@ def first_record(text):
     return match.span() if match else None
 
 
-def faults(folder):
+def faults(folder, kind):
+    """Problems of one kind of record, without the shapes of all others (which would take a second each)."""
     book = read(folder)
-    return check_shapes(book) or rules.run(Index(book))
+    return check_shapes(replace(book, records={kind: book.records[kind]})) or rules.run(Index(book))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -89,8 +91,8 @@ def test_any_file_can_be_corrupted(folder, kind):
     for change, where in (("duplicate", record + record), ("key", _first_key(record, "surprise: 1")),
                           ("type", _first_value(record))):
         file.write_text(text[:span[0]] + where + text[span[1]:], encoding="utf-8")
-        found = [p for p in faults(folder) if p.file == name]
-        assert found, (change, [str(p) for p in faults(folder)][:3])
+        found = [p for p in faults(folder, kind) if p.file == name]
+        assert found, change
         assert any(line <= p.line <= line + 2 * record.count("\n") and p.field is not None for p in found), change
 
 

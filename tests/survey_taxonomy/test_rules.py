@@ -2,6 +2,8 @@
 import pytest
 
 from survey_taxonomy import rules
+from survey_taxonomy.columns import check_columns
+from survey_taxonomy.frames import compile_tables
 from survey_taxonomy.raw import as_stated
 from survey_taxonomy.reading import read
 from survey_taxonomy.values import Index
@@ -155,3 +157,24 @@ def test_rule_trips_on_planted_fault(rule, book):
 
 def test_every_rule_is_tested():
     assert {rule.__name__ for rule in rules.RULES} == set(RAW) | set(PLANTED)
+
+
+def spoil(frame, column, value):
+    frame.loc[frame.index[0], column] = value
+    return frame
+
+
+@pytest.mark.parametrize("name,spoiled,word", [
+    ("entries", lambda f: spoil(f, "coverage", "done"), "isin"),
+    ("entries", lambda f: spoil(f, "name", ""), "is not empty"),
+    ("claims", lambda f: spoil(f, "value", 3), "is text"),
+    ("works", lambda f: f.iloc[[0, 0]].reset_index(drop=True), "unique"),
+    ("evidence", lambda f: f.drop(columns="seen"), "column_in_dataframe"),
+    ("sections", lambda f: f.assign(is_leaf="yes"), "dtype"),
+])
+def test_compiled_tables_are_checked(book, name, spoiled, word):
+    tables = compile_tables(book)
+    assert check_columns(tables) == []
+    problems = check_columns({name: spoiled(tables[name].copy())})
+    assert any(word in p.message for p in problems), [str(p) for p in problems]
+    assert all(p.file == f"table {name}" for p in problems)
