@@ -7,6 +7,7 @@ policy said. State depends only on seed and actions. One action format for all: 
 
 import copy
 import math
+import numbers
 from dataclasses import dataclass, field
 
 from ..models.tokenizer import ACT, ACT_END, SPECIALS
@@ -94,8 +95,13 @@ def check_reply(reply, env, said: str) -> Reply:
         )
     if not isinstance(reply.text, str):
         raise TypeError(f"{name}.step({said!r}): Reply.text is {type(reply.text).__name__}, expected str")
-    if not isinstance(reply.reward, (int, float)) or not math.isfinite(reply.reward):
+    if not isinstance(reply.reward, numbers.Real) or not math.isfinite(reply.reward):
         raise ValueError(f"{name}.step({said!r}): Reply.reward is {reply.reward!r}, expected a finite number")
+    for flag in ("done", "truncated"):
+        if not isinstance(getattr(reply, flag), bool):
+            raise TypeError(f"{name}.step({said!r}): Reply.{flag} is {getattr(reply, flag)!r}, expected a bool")
+    if not isinstance(reply.info, dict):
+        raise TypeError(f"{name}.step({said!r}): Reply.info is {type(reply.info).__name__}, expected a dict")
     return reply
 
 
