@@ -141,6 +141,8 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
     temperatures = sorted({e.temperature for e in episodes})
     if len(temperatures) > 1:
         raise ValueError(f"episodes were sampled at several temperatures {temperatures}; expected one")
+    if temperatures[0] == 0:
+        raise ValueError("episodes were sampled at temperature 0: a choice without chance has no log-probability to score")
     if not all(e.full_support for e in episodes):
         raise ValueError(
             "episodes were sampled with top-k or top-p: their log-probabilities are those of a cut distribution, "
