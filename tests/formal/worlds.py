@@ -8,7 +8,7 @@ from torch import Tensor
 from arl_mini.formal import Draws, FiniteMDP, FinitePOMDP, Utterances, random_mdp, random_pomdp
 
 EXACT = 1e-10
-CHECKED = settings(max_examples=60, deadline=None)
+CHECKED = settings(max_examples=40, deadline=None)
 SLOW_CHECKED = settings(max_examples=20, deadline=None)
 
 seeds = st.integers(0, 2**31 - 1)
