@@ -1,5 +1,7 @@
 """Rewards beside the world's: verifiers, penalties, prices, (B, T) at sampled tokens; reward models."""
 
+import math
+import numbers
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -34,8 +36,8 @@ def judged(episodes: Sequence[Episode], judge: Callable[[Episode], float]) -> Te
             verdict = judge(episode)
         except Exception as error:
             raise RuntimeError(f"reward function {name} raised {error!r} on episode {i}: {episode.text!r:.200}") from error
-        if not isinstance(verdict, (int, float)) or verdict != verdict:
-            raise TypeError(f"reward function {name} returned {verdict!r} on episode {i}; expected a number")
+        if not isinstance(verdict, numbers.Real) or not math.isfinite(verdict):
+            raise TypeError(f"reward function {name} returned {verdict!r} on episode {i}; expected a finite number")
         verdicts.append(float(verdict))
     return torch.tensor(verdicts)
 
