@@ -47,16 +47,26 @@ def to_llama(model: TinyLM):
     return llama.to(model.device).eval()
 
 
+def _same(name: str, theirs, ours) -> None:
+    """A difference here would give other logits without a word."""
+    if theirs != ours:
+        raise ValueError(
+            f"TinyLM has {name} = {ours!r}, this model has {theirs!r}; "
+            "hint: models.HFPolicy runs any causal language model as it is"
+        )
+
+
 def from_llama(llama, tokenizer=None) -> TinyLM:
     """See `TinyLM.from_hf`."""
     c = llama.config
-    wanted = {"model_type": "llama", "num_key_value_heads": 1, "tie_word_embeddings": True}
+    wanted = {
+        "model_type": "llama", "num_key_value_heads": 1, "tie_word_embeddings": True, "attention_bias": False,
+        "mlp_bias": False, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+    }  # fmt: skip
     for name, value in wanted.items():
-        if getattr(c, name) != value:
-            raise ValueError(
-                f"TinyLM has {name} = {value!r}, this model has {getattr(c, name)!r}; "
-                "hint: models.HFPolicy runs any causal language model as it is"
-            )
+        _same(name, getattr(c, name), value)
+    _same("head_dim", c.head_dim, c.hidden_size // c.num_attention_heads)
+    _same("rope_type", c.rope_parameters["rope_type"], "default")
     theta = c.rope_parameters["rope_theta"]
     config = TinyConfig(
         c.vocab_size, c.hidden_size, c.num_hidden_layers, c.num_attention_heads, c.intermediate_size, theta
