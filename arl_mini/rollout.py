@@ -92,6 +92,11 @@ class Row:
     env: Env
     episode: Episode
 
+    @property
+    def begun(self) -> int:
+        """Where the turn under way began: after the last forced token."""
+        return int(np.flatnonzero(self.episode.mask == 0)[-1]) + 1
+
 
 def start(policy, env: Env, seed: int, group: int = 0) -> Row:
     """A row at its prompt."""
@@ -107,17 +112,56 @@ def start(policy, env: Env, seed: int, group: int = 0) -> Row:
     return Row(env, episode)
 
 
-def rewind(env: Env, episode: Episode, turn: int) -> Row:
-    """A row back where a turn of an episode began; the world is brought there by repeating what was said."""
-    if not 0 <= turn < episode.turns:
-        raise ValueError(f"expected a turn from 0 to {episode.turns - 1}, got {turn}")
+def fork(env: Env, episode: Episode, position: int) -> Row:
+    """A row back just before a sampled token of an episode, in mid-turn too; that token will be sampled anew.
+
+    The world is brought there by repeating what was said in the turns before; the prefix keeps its log-probabilities.
+    """
+    if not 0 <= position < len(episode) or episode.mask[position] == 0:
+        raise ValueError(
+            f"position {position} of {len(episode)} is no sampled token; hint: an episode goes on where mask is 1, "
+            "after an observation that is the first token of the next turn"
+        )
+    turn = int(episode.turn[position])
     env = env.clone()
     env.reset(episode.seed)
     for earlier in range(turn):
         env.step(episode.said(earlier))
-    n = int(np.argmax(episode.turn == turn))
-    kept = {k: getattr(episode, k)[:n] for k in ("tokens", "mask", "turn", "logp", "rewards")}
+    kept = {k: getattr(episode, k)[:position] for k in ("tokens", "mask", "turn", "logp", "rewards")}
     return Row(env, replace(episode, **kept, infos=episode.infos[:turn]))
+
+
+def rewind(env: Env, episode: Episode, turn: int) -> Row:
+    """A row back where a turn of an episode began."""
+    if not 0 <= turn < episode.turns:
+        raise ValueError(f"expected a turn from 0 to {episode.turns - 1}, got {turn}")
+    return fork(env, episode, int(np.argmax(episode.turn == turn)))
+
+
+def branch(
+    policy,
+    env: Env,
+    episodes: Sequence[Episode],
+    positions: Sequence[int],
+    tries: int = 1,
+    *,
+    seed: int = 0,
+    sampling: Sampling = Sampling(),
+    limits: Limits = Limits(),
+) -> list[Episode]:
+    """`tries` episodes that go on from each prefix `episodes[i].tokens[:positions[i]]`, in one ragged batch.
+
+    All tries of prefix i come together, prefix by prefix, and have group i. Random numbers depend on (seed, i, try).
+    Tokens of the prefix stay as they are, sampled ones with the log-probabilities they were sampled with.
+    """
+    if len(episodes) == 0:
+        return []
+    rows = []
+    for i, (episode, position) in enumerate(zip(episodes, positions, strict=True)):
+        back = fork(env, replace(episode, group=i), position)
+        rows += [Row(back.env.clone(), back.episode) for _ in range(tries)]
+    streams = [(seed, i, k) for i in range(len(episodes)) for k in range(tries)]
+    return run(policy, rows, streams, sampling=sampling, limits=limits)
 
 
 @torch.inference_mode()
@@ -191,8 +235,8 @@ class _Table:
         self.turn = np.full((n, room), -1)
         self.length = np.array([len(r.episode) for r in rows])
         self.fed = self.length.copy()
-        self.now = np.array([r.episode.turns for r in rows])  # the turn being sampled
-        self.begun = self.length.copy()  # where it began
+        self.begun = np.array([r.begun for r in rows])  # where the turn being sampled began
+        self.now = np.array([r.episode.turns for r in rows]) - (self.begun < self.length)  # its number
         for i, row in enumerate(rows):
             for name in ("tokens", "mask", "logp", "rewards", "turn"):
                 getattr(self, name)[i, : self.length[i]] = getattr(row.episode, name)

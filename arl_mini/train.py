@@ -19,7 +19,7 @@ from .files import write_whole
 from .models.heads import ValueHead
 from .models.score import score
 from .models.tokenizer import fingerprint
-from .rollout import Limits, Row, Sampling, demonstrate, rewind, rollout, run, start
+from .rollout import Limits, Row, Sampling, branch, demonstrate, rewind, rollout, run, start
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Run(Iterator[Record]):
         s, means = self.settings, _Means(self)
         return Sampler(
             s.prompts, s.tries, means.fresh, means.rollout, self.memory,
-            means.branch, self._logratio, means.demonstrate, means.retry, means.rng,
+            means.branch, self._logratio, means.demonstrate, means.retry, means.rng, means.fork,
         )  # fmt: skip
 
     @torch.no_grad()
@@ -271,6 +271,10 @@ class _Means:
         back = [(i, k) for i in range(len(episodes)) for k in range(tries)]
         rows = [rewind(self.run.env, replace(episodes[i], group=i), turns[i]) for i, _ in back]
         return self._own(run(self.run.policy, rows, [(seed, i, k) for i, k in back], **self.how))
+
+    def fork(self, episodes: Sequence[Episode], positions: Sequence[int], tries: int) -> list[Episode]:
+        seed = self._seed()
+        return self._own(branch(self.run.policy, self.run.env, episodes, positions, tries, seed=seed, **self.how))
 
     def demonstrate(self, seeds: Sequence[int]) -> list[Episode]:
         self._seed()

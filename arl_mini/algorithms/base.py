@@ -31,6 +31,8 @@ class Sampler:
     demonstrate: Callable[[Sequence[int]], list[Episode]] | None = None  # seeds → one try of the expert each, own groups
     retry: Callable[[Sequence[Episode]], list[Episode]] | None = None  # the same tasks, each after the episode given
     rng: np.random.Generator | None = None  # this step's
+    fork: Callable[[Sequence[Episode], Sequence[int], int], list[Episode]] | None = None
+    # (episodes, positions, tries) → as `branch`, but from before any sampled token
 
 
 @dataclass(frozen=True)
