@@ -32,7 +32,6 @@ from arl_mini import GRPO, Limits, envs, evaluate, experiments, lab, models, ops
 
 budget = lab.budget()  # 'smoke' for tests, 'cpu' for reading, 'gpu' for a real small model
 lab.style.use()
-torch.set_num_threads(2 if budget.name == "cpu" else 1)
 
 # %% [markdown]
 # ## A world you can play yourself
@@ -77,11 +76,12 @@ before = evaluate.success(policy, envs.Quest(), tasks=budget.pick(smoke=32, cpu=
 print("success within 12 turns, before training:", before)
 
 # %% [markdown]
-# Here are three of its attempts. Every token is either **sampled** (the policy chose it) or **forced** (the world wrote
+# Here are two of its attempts. Every token is either **sampled** (the policy chose it) or **forced** (the world wrote
 # it: the task and the observations). Keep that difference in mind: training may only touch what the policy chose.
 
 # %%
-lab.microscope(evaluate.episodes(policy, envs.Quest(), 3, limits=limits))
+first_tries = evaluate.episodes(policy, envs.Quest(), 32, limits=limits)
+lab.microscope(first_tries[1:3])
 
 # %% [markdown]
 # ## Learning from nothing but success
@@ -130,10 +130,15 @@ print(f"success within 12 turns: {before} before, {after} after {len(records)} u
 pd.DataFrame([r.numbers() for r in records]).set_index("step").iloc[[0, -1]].T.round(3)
 
 # %% [markdown]
-# The same tasks again, with the policy as it is now. Look for the key: it is taken when it is seen.
+# The same 32 tasks again, with the policy as it is now. First one that it failed before and solves now, then one that it still
+# fails: look for doors that it passes without a key, and for what it does when it is lost.
 
 # %%
-lab.microscope(evaluate.episodes(policy, envs.Quest(), 3, limits=limits))
+tries = evaluate.episodes(policy, envs.Quest(), 32, limits=limits)
+learned = [e for e, first in zip(tries, first_tries) if e.success and not first.success]
+failed = [e for e in tries if not e.success]
+print(f"of {len(tries)} tasks: {len(learned)} newly solved, {len(failed)} not solved")
+lab.microscope(learned[:1] + failed[:1])
 
 # %% [markdown]
 # ## One seed is an anecdote
@@ -219,13 +224,13 @@ class MaskBug(GRPO):
 
 
 sick = models.load("quest-novice")
-broken = list(train(sick, envs.Quest(), MaskBug(policy=sick), seed=0, **settings | dict(steps=len(records[:25]))))
+few = settings | dict(steps=len(records[:25]))
+broken = list(train(sick, envs.Quest(), MaskBug(policy=sick), seed=0, **few))
 lab.curves({"GRPO": records[:25], "with the mask bug": broken}, y="success", smooth=3);
 
 # %% [markdown]
-# The run with the bug collapses. Why? A microscope view of the last episodes shows it. Then we let both policies write on
-# after their own action, where the world would answer: the sick one mixes in rooms and things that it was trained to
-# "say".
+# The run with the bug collapses. Why? A microscope view of the last episodes shows it: commands grow into lists of words that only
+# the world says. Then we let both policies write on after their own action, where the world would answer.
 
 # %%
 lab.microscope(broken[-1].episodes[:2])
@@ -236,7 +241,8 @@ for name, chosen in (("healthy", policy), ("with the bug", sick)):
     (alone,) = rollout(chosen, envs.Quest(), [1], limits=Limits(turn_tokens=24, turns=1, total=64))
     chosen.format = models.TINY
     print(f"{name}: {alone.said(0)}\n")
-print("malformed turns:", round(broken[-1].malformed, 2), "against", round(records[len(broken) - 1].malformed, 2))
+healthy = records[len(broken) - 1]
+print(f"malformed turns: {broken[-1].malformed:.2f} with the bug, {healthy.malformed:.2f} without")
 
 # %% [markdown]
 # The gradient flowed into tokens that the policy never chose. In a tree-like world with long observations they are the

@@ -28,7 +28,6 @@ from arl_mini import GRPO, collate, demonstrate, envs, evaluate, experiments, im
 
 budget = lab.budget()
 lab.style.use()
-torch.set_num_threads(2 if budget.name == "cpu" else 1)
 
 # %% [markdown]
 # ## A tool in the middle of an answer
@@ -71,19 +70,19 @@ lab.microscope(evaluate.episodes(novice, envs.Calc(("product",), failing=0.3), 4
 # $$L = -\frac1G\sum_i \frac1{n_i}\sum_t m_{i,t}\, r_{i,t}\, A_i, \qquad
 # m_{i,t} = \begin{cases}1 & \text{the policy sampled the token}\\ 0 & \text{it was forced.}\end{cases}$$
 #
-# By hand, on four real episodes, against the library:
+# By hand, on sixteen real episodes, against the library:
 
 # %%
-batch = collate(evaluate.episodes(novice, envs.Calc(failing=0.3), 2, tries=2, limits=limits))
-batch = batch.set(advantages=torch.tensor([1.0, -1, 0.5, -0.5])[:, None] * batch.mask)
+batch = collate(evaluate.episodes(novice, envs.Calc(failing=0.3), 4, tries=4, limits=limits))
+batch = batch.set(advantages=GRPO().advantages(batch))
 with torch.no_grad():
     scores = models.score(novice, batch)
 ratio = (scores.logp - batch.old_logp).exp()
-by_hand = -sum(
-    (batch.mask[i] * ratio[i] * batch.advantages[i]).sum() / batch.mask[i].sum() for i in range(4)
-) / 4
+rows = zip(batch.mask, ratio, batch.advantages)
+by_hand = -sum((m * r * a).sum() / m.sum() for m, r, a in rows) / len(batch)
 assert torch.isclose(by_hand, GRPO().loss(scores, batch), atol=1e-6)
-print(f"{int(batch.mask.sum())} tokens sampled, {int((batch.turn >= 0).sum() - batch.mask.sum())} forced by the world")
+forced = (batch.turn >= 0).sum() - batch.mask.sum()
+print(f"{batch.mask.sum():.0f} tokens sampled, {forced:.0f} forced by the world")
 
 # %% [markdown]
 # ## Imitation against outcome reward
@@ -113,7 +112,7 @@ records = await live.done()
 
 def measured(policy) -> pd.Series:
     """What the policy does on held-out products with the failing tool."""
-    wanted = {"success": "right", "call_share": "tasks with a call", "switch_share": "turns to the other tool"}
+    wanted = {"success": "right", "call_share": "calls", "switch_share": "turns to the other tool"}
     found = experiments.measure_calc(policy)
     return pd.Series({words: found.get(f"product_failing_{name}") for name, words in wanted.items()})
 
@@ -126,7 +125,7 @@ table.round(3)
 # followed.
 
 # %%
-puzzled = [e for e in records[-1].episodes if e.infos[-1]["failed"]]
+puzzled = [e for e in records[-1].episodes if e.infos[-1]["failed"] and e.infos[-1]["kind"] == "product"]
 lab.microscope(puzzled[:3])
 
 # %% [markdown]
@@ -177,7 +176,8 @@ pd.DataFrame(compared).round(3)
 # %% tags=["nbval-check-output"]
 price = experiments.recorded("08_tool_use/price")
 wanted = ["sum_calls", "sum_success", "product_call_share", "product_success"]
-both = pd.concat({arm: pd.DataFrame({w: price.values(arm, w) for w in wanted}) for arm in price.outcomes}, axis=1)
+tables = {arm: pd.DataFrame({w: price.values(arm, w) for w in wanted}) for arm in price.outcomes}
+both = pd.concat(tables, axis=1)
 print(both["free"].round(3).to_string(), "\n\nprice 0.1")
 print(both["price 0.1"].round(3).to_string())
 fewer = bool((both["price 0.1"].sum_calls < 0.5 * both["free"].sum_calls).all())
@@ -196,21 +196,30 @@ for ax, arm in zip(axes, price.outcomes):
 # %% [markdown]
 # ## What breaks: paying for the call instead of the answer
 #
-# It is tempting to reward tool use itself: "+0.1 for each call, to encourage it". The world below does. What will a policy
-# do that can call up to six times?
+# It is tempting to reward tool use itself: "+0.3 for each call, to encourage it". The world below does, for products, with a tool
+# that is down in 30 % of tasks. What will a policy do that may call six times?
 
 # %%
 spammer = models.load("calc-novice")
-bonus = train(spammer, envs.Calc(price=-0.1), GRPO(), seed=0, **settings | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60)))
-paid = list(bonus)
+few = settings | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60))
+world = envs.Calc(("product",), failing=0.3, price=-0.3)
+paid = list(train(spammer, world, GRPO(), seed=0, **few))
+figure, axes = plt.subplots(1, 2, figsize=(8, 3))
+for ax, number in zip(axes, ("reward", "success")):
+    lab.curves({"+0.3 a call": paid}, y=number, smooth=3, ax=ax)
+
+# %%
 calls = [sum(e.infos[-1]["calls"] for e in r.episodes) / len(r.episodes) for r in paid]
-right = [r.success for r in paid]
-print(f"calls a task: {calls[0]:.2f} → {calls[-1]:.2f};  right: {right[0]:.2f} → {right[-1]:.2f}")
+best = max(r.success for r in paid)
+print(f"calls a task: {calls[0]:.1f} at first, {calls[-1]:.1f} in the end")
+print(f"right: {paid[0].success:.2f} at first, {best:.2f} at best, {paid[-1].success:.2f} in the end")
 lab.microscope(paid[-1].episodes[:2])
 
 # %% [markdown]
-# The reward went up, the work did not. The survey asks for credit over tool sequences that neither punishes useful
-# exploration nor invites such hacks; a price for calls or a reward for outcomes alone is safe against this one.
+# First both curves rise: calls help. Then it finds that calling again pays more than answering, and stops answering. The
+# reward kept rising all the way; only the success curve tells. The survey asks for credit over tool sequences that neither
+# punishes useful exploration nor invites such hacks; a price for calls, or a reward for outcomes alone, is safe
+# against this one.
 #
 # ## Where this stands
 #
@@ -227,8 +236,8 @@ lab.microscope(paid[-1].episodes[:2])
 
 # %% [markdown]
 # **08.1 A safe evaluator.** Write `evaluate_text(text)` that returns the value of an arithmetic expression of whole numbers
-# with `+ - * // %` and parentheses, and raises `ValueError` for anything else. A policy writes what it likes: names, calls,
-# `9**9**9`. The library's is a fair solution; write your own.
+# with `+ - * // %` and parentheses, and raises `ValueError` for anything else: names, calls, `9**9**9`, more than 60
+# letters, numbers beyond 10¹². A policy writes what it likes. The library's is one solution; write your own.
 
 # %%
 def evaluate_text(text: str) -> int:
@@ -239,9 +248,9 @@ def evaluate_text(text: str) -> int:
 lab.check("08.1", evaluate_text)
 
 # %% [markdown]
-# **08.2 Fair to those who retry.** With a price on every call, a policy pays for the tool's failures. Write
-# `reward(success, calls, busy)`: right beats wrong, calling for nothing never pays, and calls that the tool did not answer
-# cost nothing.
+# **08.2 Fair to those who try again.** With a price on every call, a policy pays for the tool's failures. Write
+# `reward(success, calls, busy)`: right beats wrong for up to six calls, calling for nothing never pays, and calls that
+# the tool did not answer neither cost nor pay.
 
 # %%
 def reward(success: bool, calls: int, busy: int) -> float:
@@ -250,6 +259,33 @@ def reward(success: bool, calls: int, busy: int) -> float:
 
 
 lab.check("08.2", reward)
+
+# %% [markdown]
+# **08.3 The mask.** `mask_of(segments)` gets a list of `(who, tokens)`, where who is 'task', 'policy' or 'tool', and returns one
+# 0 or 1 for each token: 1 where the policy wrote it. Beware: a policy can write `<obs>` itself.
+
+# %%
+def mask_of(segments) -> list[int]:
+    """1 for each token that the policy wrote, whatever the token is."""
+    return [int(who == "policy") for who, tokens in segments for _ in tokens]
+
+
+lab.check("08.3", mask_of)
+
+# %% [markdown]
+# **08.4 Find the bug.** This loss trains on something it should not. The check compares your gradient with a naive loop. (The
+# version below is mended; put `(batch.turn >= 0).to(logp.dtype)` for `own` to see what the check says of the bug.)
+
+# %%
+def tool_loss(logp, batch):
+    """GRPO's clipped surrogate on the tokens that the policy owns."""
+    own = batch.mask
+    adv = ops.per_token(ops.group_zscore(batch.reward, batch.group), own)
+    ratio = ops.ratio(logp, batch.old_logp)
+    return ops.sequence_mean(ops.clipped_surrogate(ratio, adv, 0.2, 0.2), own)
+
+
+lab.check("08.4", tool_loss)
 
 # %% [markdown]
 # ## In short
