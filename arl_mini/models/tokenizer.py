@@ -15,8 +15,9 @@ SPECIALS = (PAD, END, SYSTEM, USER, BOT, ACT, ACT_END, OBS, OBS_END, THINK, THIN
 # one digit, one word, one other character, each with at most one space before it; white space alone
 PIECE = r" ?\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]|\s"
 
-# Tools render as one `name ( arguments )` line each; a tool call and its result use the action format of the
-# worlds. Each message only appends, so a longer conversation starts with the shorter one's text.
+# Tools render as one `name ( arguments )` line each; a tool call is an action whose arguments have names,
+# `<act> go way = north</act>`, because a caller must find them again (`RESPONSE`); its result is an observation. Each
+# message only appends, so a longer conversation starts with the shorter one's text.
 CHAT_TEMPLATE = """\
 {%- if tools %}{{ '<system> tools' }}{% for tool in tools %}{% set f = tool.function or tool %}\
 {{ ' ' + f.name + ' (' }}{% for name in f.parameters.properties %}{{ ' ' + name }}{% endfor %}{{ ' ) .' }}\
@@ -27,11 +28,28 @@ CHAT_TEMPLATE = """\
 {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<bot>' }}{% endif %}\
 {% generation %}{{ message.content or '' }}\
 {%- for call in message.tool_calls or [] %}{% set f = call.function or call %}\
-{{ '<act> ' + f.name }}{% for name, value in f.arguments.items() %}{{ ' ' + value | string }}{% endfor %}\
+{{ '<act> ' + f.name }}{% for name, value in f.arguments.items() %}{{ ' ' + name + ' = ' + value | string }}{% endfor %}\
 {{ '</act>' }}{% endfor %}{% if not message.tool_calls %}{{ '<end>' }}{% endif %}{% endgeneration %}
 {%- else %}{{ '<' + message.role + '>' + message.content }}{% endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt and messages[-1].role != 'tool' %}{{ '<bot>' }}{% endif -%}"""
+
+# How `transformers` (5.13 and later) reads tool calls back out of what an assistant said.
+RESPONSE = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": [BOT, OBS_END],
+    "fields": {
+        "tool_calls": {
+            "open_pattern": rf"{ACT} *(?P<name>[^\s<]+)",
+            "close": ACT_END,
+            "repeats": True,
+            "content": "xml-inline",
+            "content_args": {"tag_pattern": r" (?P<key>\w+) = (?P<value>.*?)(?= \w+ = |$)"},
+            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+        },
+        "content": {"close": END, "content": "text"},
+    },
+}
 
 
 def pieces(text: str) -> list[str]:
@@ -68,7 +86,7 @@ def build(words: str | Iterable[str] = ""):
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
     )
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE
     return tokenizer
 
 
