@@ -1,6 +1,7 @@
 """Algorithms. Each class body is the difference to its parent."""
 
 from .base import Algorithm
+from .credit import GiGPO, StarPO, StarPOS, TurnGRPO
 from .dpo import DPO, IPO, KTO, ORPO, BetaDPO, SimPO
 from .grpo import CISPO, DAPO, GMPO, GRPO, GSPO, DrGRPO, GSPOToken
 from .mixed import CHORD, LUFFY, PAPO
@@ -14,5 +15,6 @@ __all__ = [
     "DPO", "BetaDPO", "SimPO", "IPO", "KTO", "ORPO", "StepDPO", "LCPO", "ETO", "DMPO", "SDPO", "OnlineDPO",
     "GRPO", "DrGRPO", "DAPO", "GSPO", "GSPOToken", "GMPO", "CISPO",
     "LUFFY", "CHORD", "PAPO",
+    "StarPO", "StarPOS", "GiGPO", "TurnGRPO",
     "PosteriorGRPO", "StepGRPO", "EdgeGRPO", "ASPO", "PassAtK", "KTAE",
 ]  # fmt: skip
