@@ -1,6 +1,7 @@
 """Algorithms. Each class body is the difference to its parent."""
 
 from .base import Algorithm
+from .catalogue import compare as compare
 from .credit import GiGPO, StarPO, StarPOS, TurnGRPO
 from .dpo import DPO, IPO, KTO, ORPO, BetaDPO, SimPO
 from .grpo import CISPO, DAPO, GMPO, GRPO, GSPO, DrGRPO, GSPOToken
