@@ -30,6 +30,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 lab: $(STAMP) ## JupyterLab, open on chapter 00 (headless: LAB_ARGS="--no-browser --port 8899")
+	@$(if $(wildcard notebooks/*.ipynb),$(PY) -m jupyter trust notebooks/*.ipynb >/dev/null) # or saved pictures stay hidden
 	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(START) --LanguageServerManager.autodetect=False $(LAB_ARGS)
 

@@ -5,7 +5,7 @@
         print(record.step, record.success)
 """
 
-from . import algorithms, envs, evaluate, models, ops, rewards
+from . import algorithms, envs, evaluate, formal, models, ops, rewards
 from .algorithms import DAPO, GRPO, GSPO, RLOO, DrGRPO, Reinforce
 from .batch import Batch, Episode, collate
 from .imitate import imitate
@@ -16,6 +16,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batch", "DAPO", "DrGRPO", "Episode", "GRPO", "GSPO", "Limits", "RLOO", "Record", "Reinforce", "Run", "Sampling",
-    "Settings", "algorithms", "collate", "demonstrate", "envs", "evaluate", "imitate", "models", "ops", "rewards",
+    "Settings", "algorithms", "collate", "demonstrate", "envs", "evaluate", "formal", "imitate", "models", "ops", "rewards",
     "rollout", "train",
 ]  # fmt: skip
