@@ -39,6 +39,8 @@ class Episode:
     weight: float = 1.0  # what `plan` says of the row, a constant for the gradient
     expert: bool = False  # the world's expert spoke in it, not the policy alone
     blanked: bool = False  # a copy of another row with forced tokens blanked or exchanged
+    values: np.ndarray | None = None  # (L,) of the state before each sampled token, where `plan` measured it
+    verdicts: np.ndarray | None = None  # (L,) on the step that ends at a token, nan elsewhere, where `plan` asked
     tokenizer: object = field(default=None, repr=False, compare=False)
 
     @property
@@ -89,7 +91,8 @@ class Batch:
     success: Tensor  # (B,) bool
     temperature: float = 1.0
     ref_logp: Tensor | None = None  # (B, T) of the reference policy
-    values: Tensor | None = None  # (B, T) of the critic
+    values: Tensor | None = None  # (B, T) of the critic, or as measured by `plan`
+    verdicts: Tensor | None = None  # (B, T) on the step that ends there, nan elsewhere
     advantages: Tensor | None = None  # (B, T)
     returns: Tensor | None = None  # (B, T)
     pair: Tensor | None = None  # (B,) long, −1: in no pair
@@ -150,7 +153,9 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
         )
     T = max(len(e) for e in episodes)
 
-    def pad(name: str, fill, dtype) -> Tensor:
+    def pad(name: str, fill, dtype) -> Tensor | None:
+        if any(getattr(e, name) is None for e in episodes):
+            return None
         out = np.full((len(episodes), T), fill, dtype)
         for row, episode in zip(out, episodes):
             row[: len(episode)] = getattr(episode, name)
@@ -172,6 +177,8 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
         weight=torch.tensor([e.weight for e in episodes]),
         expert=torch.tensor([e.expert for e in episodes]),
         blanked=torch.tensor([e.blanked for e in episodes]),
+        values=pad("values", 0, np.float32),
+        verdicts=pad("verdicts", np.nan, np.float32),
         episodes=list(episodes),
     )
     return batch.to(device) if device is not None else batch

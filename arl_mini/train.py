@@ -143,6 +143,8 @@ class Run(Iterator[Record]):
             if not bool(kept.any()):
                 raise ValueError(f"{type(self.algorithm).__name__}.keep left none of {len(batch)} rows to train on")
             batch = batch.rows(kept)
+            if self.critic is not None:
+                batch = batch.set(returns=self.algorithm.returns(batch))
             return batch.set(advantages=self.algorithm.advantages(batch)), signal
 
     def _minibatches(self, batch: Batch) -> Iterator[torch.Tensor]:
@@ -165,6 +167,8 @@ class Run(Iterator[Record]):
         numbers = backward(self.policy, self.algorithm, batch, self.settings.micro, self.critic)
         if not np.isfinite(numbers["loss"]):
             raise FloatingPointError(f"loss is {numbers['loss']} at step {self.step}; hint: lower lr or clip rewards")
+        if self.step < self.algorithm.critic_steps:
+            self.policy.zero_grad(set_to_none=True)
         parameters = self.optimizer.param_groups[0]["params"]
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm)
         self.optimizer.step()

@@ -6,13 +6,16 @@ from .credit import GiGPO, StarPO, StarPOS, TurnGRPO
 from .dpo import DPO, IPO, KTO, ORPO, BetaDPO, SimPO
 from .grpo import CISPO, DAPO, GMPO, GRPO, GSPO, DrGRPO, GSPOToken
 from .mixed import CHORD, LUFFY, PAPO
-from .policy_gradient import RLOO, Reinforce
+from .policy_gradient import RLOO, Reinforce, ReinforcePlusPlus
+from .ppo import PFPPO, PPO, VAPO, LitePPO
 from .preference import DMPO, ETO, LCPO, SDPO, OnlineDPO, StepDPO
+from .rerolls import PSGPO, VinePPO
 from .shaping import ASPO, KTAE, EdgeGRPO, PassAtK, PosteriorGRPO, StepGRPO
 
 __all__ = [
     "Algorithm",
-    "Reinforce", "RLOO",
+    "Reinforce", "RLOO", "ReinforcePlusPlus",
+    "PPO", "VAPO", "LitePPO", "PFPPO", "VinePPO", "PSGPO",
     "DPO", "BetaDPO", "SimPO", "IPO", "KTO", "ORPO", "StepDPO", "LCPO", "ETO", "DMPO", "SDPO", "OnlineDPO",
     "GRPO", "DrGRPO", "DAPO", "GSPO", "GSPOToken", "GMPO", "CISPO",
     "LUFFY", "CHORD", "PAPO",

@@ -62,6 +62,10 @@ class Algorithm:
         """(B, T)."""
         return ops.discount(batch.rewards, batch.mask, 1.0)
 
+    def returns(self, batch: Batch) -> Tensor:
+        """(B, T) what a critic is fitted to, batch.returns; asked for only where there is one."""
+        return ops.discount(batch.rewards, batch.mask, 1.0)
+
     def loss(self, scores: Scores, batch: Batch) -> Tensor:
         """A scalar."""
         raise NotImplementedError
@@ -71,6 +75,7 @@ class Algorithm:
         return torch.zeros_like(batch.mask, dtype=torch.bool)
 
     needs_critic = False  # True: the run trains a value head, and batch.values is there
+    critic_steps = 0  # steps at the start of a run in which only the critic learns
     needs_entropy = False  # True: batch.entropy is there
 
     @property

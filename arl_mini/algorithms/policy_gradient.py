@@ -1,4 +1,4 @@
-"""REINFORCE and RLOO: the log-probability of what was done, weighted by how well it went."""
+"""REINFORCE, RLOO, REINFORCE++: the log-probability of what was done, weighted by how well it went."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ from .. import ops
 from ..batch import Batch
 from ..models.score import Scores
 from .base import Algorithm
+from .ppo import Proximal
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,29 @@ class RLOO(Reinforce):
 
     def advantages(self, batch: Batch) -> Tensor:
         return ops.per_token(ops.group_leave_one_out(batch.reward, batch.group), batch.mask)
+
+
+@dataclass(frozen=True)
+class ReinforcePlusPlus(Proximal):
+    """REINFORCE++: PPO's tricks without a critic; the advantage is normalised over the whole batch.
+
+    A = whiten(G),   G_it = Σ_{k≥t} γ^{k−t} (r_ik − β k1_ik),   L as in PPO without its value part
+    baseline:   R_i ← R_i − mean_g R before that
+
+    r = batch.rewards (B, T), whiten = mean 0, variance 1 over all sampled tokens of the batch, g = batch.group,
+    γ = gamma (per sampled token); clips, β and its places as in Proximal.
+    Source: Hu 2025 (arXiv 2501.03262), its algorithm and, with baseline, REINFORCE++-baseline.
+    Differs from Reinforce in: KL in the reward, whitening, ratio with clip, mean over all tokens.
+    Departs from the paper: variance with Bessel's correction (verl has it, OpenRLHF not). verl cuts the return
+    at observations, so that what is before a tool's answer earns nothing; here, as in OpenRLHF, it earns what
+    follows. The baseline variant of OpenRLHF has its KL as a loss: kl_reward=None, kl_loss=ops.kl_k2.
+    """
+
+    gamma: float = 1.0
+    baseline: bool = False
+
+    def advantages(self, batch: Batch) -> Tensor:
+        returns = ops.discount(batch.rewards, batch.mask, self.gamma)
+        if self.baseline:
+            returns = returns - ops.per_token(ops.group_mean(batch.reward, batch.group), batch.mask)
+        return ops.whiten(returns, batch.mask)
