@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import envs, evaluate, models
-from .algorithms import GRPO
+from .algorithms import GRPO, Reinforce
 from .algorithms.base import Algorithm
 from .envs.base import Env
 from .files import write_whole
+from .formal import FinitePOMDP, tmaze
 from .imitate import imitate
 from .rollout import Limits, demonstrate
 from .train import Run, train
@@ -78,6 +79,26 @@ def measure_quest(policy) -> dict[str, float]:
     return {"success": evaluate.success(policy, envs.Quest(), limits=QUEST["limits"]).mean}
 
 
+# --- 01: decision processes -------------------------------------------------------------------------------
+
+TMAZE = dict(steps=40, prompts=16, tries=8, lr=1e-3, limits=Limits(turn_tokens=6, turns=6, total=96))
+
+
+def cueless(maze: FinitePOMDP) -> FinitePOMDP:
+    """The same maze whose cue looks like the corridor: what is left of it for a context that lost the cue."""
+    looks = [maze.observations[int(shown.argmax())] for shown in maze.O_start]
+    return FinitePOMDP.seen(maze.mdp, ["corridor" if look.startswith("cue-") else look for look in looks])
+
+
+def measure_tmaze(policy) -> dict[str, float]:
+    """Success on 256 held-out mazes, cue shown and cue hidden."""
+    shown, hidden = tmaze(5), cueless(tmaze(5))
+    return {
+        "success": evaluate.success(policy, envs.Finite(shown), limits=TMAZE["limits"]).mean,
+        "success_without_cue": evaluate.success(policy, envs.Finite(hidden), limits=TMAZE["limits"]).mean,
+    }
+
+
 # --- 08: tool use -----------------------------------------------------------------------------------------
 
 CALC = dict(
@@ -110,6 +131,16 @@ EXPERIMENTS = {
         "quest-novice",
         {"GRPO": ByReward(envs.Quest(), GRPO(), QUEST)},
         measure_quest,
+    ),
+    "01_mdp_pomdp/tmaze": Experiment(
+        "A T-maze whose cue stays in the context, against one whose cue was never in it: REINFORCE, reward ±1.",
+        "tmaze-novice",
+        {
+            "cue in context": ByReward(envs.Finite(tmaze(5)), Reinforce(), TMAZE),
+            "cue lost": ByReward(envs.Finite(cueless(tmaze(5))), Reinforce(), TMAZE),
+        },
+        measure_tmaze,
+        seeds=FRESH_SEEDS[:3],
     ),
     "08_tool_use/failing": Experiment(
         "A tool that is down in 30 % of tasks: imitation of an expert's clean traces against GRPO on the answer.",
