@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .. import ops
-from ..batch import Batch, Episode, pairs as mark
+from ..batch import Batch, Episode
+from ..batch import pairs as mark
 from ..models.score import Scores
 from .base import Algorithm, Sampler
 
