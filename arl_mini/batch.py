@@ -39,6 +39,8 @@ class Episode:
     weight: float = 1.0  # what `plan` says of the row, a constant for the gradient
     expert: bool = False  # the world's expert spoke in it, not the policy alone
     blanked: bool = False  # a copy of another row with forced tokens blanked or exchanged
+    past: bool = False  # the policy of an earlier step sampled it
+    path: tuple[int, ...] = ()  # the branches taken to it, where tries grow as a tree
     values: np.ndarray | None = None  # (L,) of the state before each sampled token, where `plan` measured it
     verdicts: np.ndarray | None = None  # (L,) on the step that ends at a token, nan elsewhere, where `plan` asked
     tokenizer: object = field(default=None, repr=False, compare=False)

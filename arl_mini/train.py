@@ -116,7 +116,18 @@ class Run(Iterator[Record]):
         return Sampler(
             s.prompts, s.tries, means.fresh, means.rollout, self.memory,
             means.branch, self._logratio, means.demonstrate, means.retry, means.rng, means.fork,
+            s.tasks, self._reset, self._entropy,
         )  # fmt: skip
+
+    def _reset(self) -> None:
+        """The reference becomes the policy as it is now; the optimizer forgets its moments."""
+        self.ref = self.policy.copy()
+        self.optimizer.state.clear()
+
+    @torch.no_grad()
+    def _entropy(self, episodes: Sequence[Episode]) -> torch.Tensor:
+        """Nats at each sampled token under the policy as it is now, (B, T)."""
+        return score(self.policy, collate(episodes, self.policy.device)).entropy
 
     @torch.no_grad()
     def _logratio(self, episodes: Sequence[Episode]) -> torch.Tensor:
@@ -137,8 +148,9 @@ class Run(Iterator[Record]):
             if self.critic is not None:
                 batch = batch.set(values=score(self.policy, batch, self.critic).values)
             batch = self.algorithm.reward(batch)
-            contrast = ops.group_signal(batch.reward, batch.group)[batch.own]
-            signal = float(contrast[_firsts(batch.group[batch.own])].float().mean())
+            fresh = batch.own & torch.tensor([not e.past for e in episodes], device=batch.own.device)
+            contrast = ops.group_signal(batch.reward, batch.group)[fresh]
+            signal = float(contrast[_firsts(batch.group[fresh])].float().mean())
             kept = self.algorithm.keep(batch)
             if not bool(kept.any()):
                 raise ValueError(f"{type(self.algorithm).__name__}.keep left none of {len(batch)} rows to train on")
@@ -171,11 +183,13 @@ class Run(Iterator[Record]):
             self.policy.zero_grad(set_to_none=True)
         parameters = self.optimizer.param_groups[0]["params"]
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm)
+        if not bool(norm.isfinite()):
+            raise FloatingPointError(f"the gradient is not finite at step {self.step}; hint: a loss with √0 or log 0?")
         self.optimizer.step()
         return numbers | {"grad_norm": float(norm)}
 
     def _record(self, episodes, updates, signal, seconds) -> Record:
-        episodes = [e for e in episodes if e.own]
+        episodes = [e for e in episodes if e.own and not e.past]
         infos = [info for e in episodes for info in e.infos]
         mean = {k: float(np.mean([u[k] for u in updates])) for k in updates[0]}
         return Record(

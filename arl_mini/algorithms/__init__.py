@@ -8,9 +8,12 @@ from .grpo import CISPO, DAPO, GMPO, GRPO, GSPO, DrGRPO, GSPOToken
 from .mixed import CHORD, LUFFY, PAPO
 from .policy_gradient import RLOO, Reinforce, ReinforcePlusPlus
 from .ppo import PFPPO, PPO, VAPO, LitePPO
-from .preference import DMPO, ETO, LCPO, SDPO, OnlineDPO, StepDPO
 from .rerolls import PSGPO, VinePPO
+from .preference import DMPO, ETO, LCPO, SDPO, OnlineDPO, StepDPO
+from .replay import SkyworkR1V2
+from .sampling import DARS, GHPO, GRESO, SRPO, ProRL
 from .shaping import ASPO, KTAE, EdgeGRPO, PassAtK, PosteriorGRPO, StepGRPO
+from .trees import ARPO, TreePO
 
 __all__ = [
     "Algorithm",
@@ -21,4 +24,5 @@ __all__ = [
     "LUFFY", "CHORD", "PAPO",
     "StarPO", "StarPOS", "GiGPO", "TurnGRPO",
     "PosteriorGRPO", "StepGRPO", "EdgeGRPO", "ASPO", "PassAtK", "KTAE",
+    "ProRL", "SRPO", "GRESO", "GHPO", "SkyworkR1V2", "TreePO", "ARPO", "DARS",
 ]  # fmt: skip

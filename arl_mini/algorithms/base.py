@@ -33,6 +33,9 @@ class Sampler:
     rng: np.random.Generator | None = None  # this step's
     fork: Callable[[Sequence[Episode], Sequence[int], int], list[Episode]] | None = None
     # (episodes, positions, tries) → as `branch`, but from before any sampled token
+    tasks: Sequence[int] = ()  # the fixed tasks of the run; (): it draws from all
+    reset: Callable[[], None] | None = None  # the reference becomes the policy as of now, the optimizer starts anew
+    entropy: Callable[[Sequence[Episode]], Tensor] | None = None  # episodes → (B, T) nats at sampled tokens, as of now
 
 
 @dataclass(frozen=True)
