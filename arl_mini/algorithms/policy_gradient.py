@@ -17,8 +17,8 @@ class Reinforce(Algorithm):
 
     L = −1/B Σ_i Σ_t m_it ℓ_it (G_it − b),   G_it = Σ_{k≥t} γ^{k−t} r_ik,   b = baseline
 
-    ℓ = scores.logp (B, T), m = batch.mask, r = batch.rewards, γ = gamma (per sampled token). baseline True: b is the
-    mean return of the batch's rows (of each row's first sampled token), else 0.
+    ℓ = scores.logp (B, T), m = batch.mask, r = batch.rewards, γ = gamma (per sampled token). baseline True: b
+    is the mean return of the batch's rows (of each row's first sampled token), else 0.
     Source: Williams 1992, Eq. 4; survey Eq. (12).
     Departs from the paper: the batch mean contains the row itself, which shrinks the gradient by 1 − 1/B.
     """
@@ -60,13 +60,14 @@ class ReinforcePlusPlus(Proximal):
     A = whiten(G),   G_it = Σ_{k≥t} γ^{k−t} (r_ik − β k1_ik),   L as in PPO without its value part
     baseline:   R_i ← R_i − mean_g R before that
 
-    r = batch.rewards (B, T), whiten = mean 0, variance 1 over all sampled tokens of the batch, g = batch.group,
-    γ = gamma (per sampled token); clips, β and its places as in Proximal.
+    r = batch.rewards (B, T), whiten = mean 0, variance 1 over all sampled tokens of the batch, g =
+    batch.group, γ = gamma (per sampled token); clips, β and its places as in Proximal.
     Source: Hu 2025 (arXiv 2501.03262), its algorithm and, with baseline, REINFORCE++-baseline.
     Differs from Reinforce in: KL in the reward, whitening, ratio with clip, mean over all tokens.
-    Departs from the paper: variance with Bessel's correction (verl has it, OpenRLHF not). verl cuts the return
-    at observations, so that what is before a tool's answer earns nothing; here, as in OpenRLHF, it earns what
-    follows. The baseline variant of OpenRLHF has its KL as a loss: kl_reward=None, kl_loss=ops.kl_k2.
+    Departs from the paper: variance with Bessel's correction (verl has it, OpenRLHF not). verl cuts the
+    return at observations, so that what is before a tool's answer earns nothing; here, as in OpenRLHF, it
+    earns what follows. The baseline variant of OpenRLHF has its KL as a loss: kl_reward=None,
+    kl_loss=ops.kl_k2.
     """
 
     gamma: float = 1.0

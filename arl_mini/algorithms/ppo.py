@@ -1,4 +1,4 @@
-"""PPO and its kin: reuse a batch for several updates, but not beyond a band around the policy that sampled it."""
+"""PPO and its kin: several updates on one batch, each within a band around the policy that sampled it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ Estimator = Callable[[Tensor, Tensor], Tensor]
 def adapted(beta: float, kl: float, target: float, share: float) -> float:
     """β after a step in which the KL was `kl` nats a row: β (1 + clip(KL/target − 1, −0.2, 0.2) · share).
 
-    share = rows of the step / horizon. Source: Ziegler et al. 2019 (arXiv 1909.08593), §2.2 and its code, where the
-    factor holds 0.2 · rows / horizon at most.
+    share = rows of the step / horizon. Source: Ziegler et al. 2019 (arXiv 1909.08593), §2.2 and its code,
+    where the factor holds 0.2 · rows / horizon at most.
     """
     return beta * (1 + min(max(kl / target - 1, -0.2), 0.2) * share)
 
@@ -33,11 +33,11 @@ class Proximal(Algorithm):
     or, with the KL in the reward,   r_it ← r_it − β k(ℓ_old,it, ℓ_ref,it) and no β in L
 
     m = batch.mask (B, T), A = batch.advantages, ε_low = clip_low, ε_high = clip_high, β = beta. kl_reward,
-    kl_loss: the estimator of each place (ops.kl_k1, kl_k2, kl_k3) or None. In the reward k1 has the gradient of
-    KL(π_θ‖π_ref); in the loss k2 has it, k3 that of the reverse KL, and k1 has none at all, so it is refused.
-    target > 0: β is steered so that the KL of a row, Σ_t m k1, comes near `target` nats (`adapted`, horizon in
-    rows); what it is now lies in memory["beta"], and β/beta travels in batch.weight (B,). Off by default:
-    dual_clip c (a token with A < 0 costs at most −A c), log_clamp (log r is held within ± this).
+    kl_loss: the estimator of each place (ops.kl_k1, kl_k2, kl_k3) or None. In the reward k1 has the gradient
+    of KL(π_θ‖π_ref); in the loss k2 has it, k3 that of the reverse KL, and k1 has none at all, so it is
+    refused. target > 0: β is steered so that the KL of a row, Σ_t m k1, comes near `target` nats (`adapted`,
+    horizon in rows); what it is now lies in memory["beta"], and β/beta travels in batch.weight (B,). Off by
+    default: dual_clip c (a token with A < 0 costs at most −A c), log_clamp (log r is held within ± this).
     """
 
     clip_low: float = 0.2
@@ -52,9 +52,13 @@ class Proximal(Algorithm):
 
     def __post_init__(self):
         if self.kl_loss is ops.kl_k1:
-            raise ValueError("k1 as a loss has expected gradient 0: it holds nothing; hint: kl_loss=ops.kl_k2")
+            raise ValueError(
+                "k1 as a loss has expected gradient 0: it holds nothing; hint: kl_loss=ops.kl_k2"
+            )
         if self.target and not self.beta:
-            raise ValueError(f"target={self.target} steers β from its start beta=0, where it stays; hint: beta=0.05")
+            raise ValueError(
+                f"target={self.target} steers β from its start beta=0, where it stays; hint: beta=0.05"
+            )
 
     def plan(self, sampler: Sampler) -> list[Episode]:
         tried = super().plan(sampler)
@@ -102,15 +106,15 @@ class PPO(Proximal):
         + c_v ½ max((V_θ − G)², (clip(V_θ, V − ε_v, V + ε_v) − G)²) ]
 
     V = batch.values (B, T), of the state before each token as of the step's start; V_θ = scores.values; G =
-    batch.returns; γ = gamma and λ = lam, over sampled tokens only; c_v = value_weight; ε_v = value_clip (0: the
-    squares alone). whiten: over all sampled tokens of the batch. Clips, β and its places as in Proximal.
+    batch.returns; γ = gamma and λ = lam, over sampled tokens only; c_v = value_weight; ε_v = value_clip (0:
+    the squares alone). whiten: over all sampled tokens of the batch. Clips, β and its places as in Proximal.
     With one step and λ = 1 the advantage is A = R − V, survey Eq. (14).
-    Source: Schulman et al. 2017 (arXiv 1707.06347), Eq. 7 and 9; GAE: Schulman et al. 2016 (arXiv 1506.02438),
-    Eq. 16; survey Eq. (13), (14). Value clip, whitening: public code, not the paper. Dual clip: Ye et al. 2020
-    (arXiv 1912.09729).
-    Departs from the paper: no entropy bonus; γ = λ = 1, as is usual for language models (there 0.99, 0.95). The
-    critic is a head on the policy's own hidden states, and the value loss moves them too. A row cut by a limit
-    is worth 0 after its end, as in public code.
+    Source: Schulman et al. 2017 (arXiv 1707.06347), Eq. 7 and 9; GAE: Schulman et al. 2016 (arXiv
+    1506.02438), Eq. 16; survey Eq. (13), (14). Value clip, whitening: public code, not the paper. Dual clip:
+    Ye et al. 2020 (arXiv 1912.09729).
+    Departs from the paper: no entropy bonus; γ = λ = 1, as is usual for language models (there 0.99, 0.95).
+    The critic is a head on the policy's own hidden states, and the value loss moves them too. A row cut by a
+    limit is worth 0 after its end, as in public code.
     """
 
     gamma: float = 1.0
@@ -148,13 +152,15 @@ class VAPO(PPO):
 
     Â_i with λ_i = max(0, 1 − 1/(α n_i)),  G with λ = 1,   L = L_PPO − μ/Σ_{i∈T} n_i Σ_{i∈T} Σ_t m_it ℓ_it
 
-    n_i = sampled tokens of row i; α = alpha (Σ_k λ^k = α n); T = rows with batch.success, μ = mu (no such row:
-    0); lam = λ of the critic's target; critic_steps = steps in which only the critic learns. Shapes as in PPO.
+    n_i = sampled tokens of row i; α = alpha (Σ_k λ^k = α n); T = rows with batch.success, μ = mu (no such
+    row: 0); lam = λ of the critic's target; critic_steps = steps in which only the critic learns. Shapes as
+    in PPO.
     Source: Yue et al. 2025 (arXiv 2504.05118), Eq. 4, 5, 8 to 10, §4.
     Differs from PPO in: advantages (λ_i), loss (imitation of successes), clip_high, critic_steps.
-    Departs from the paper: λ ≥ 0 where it is silent (α n < 1); nothing is whitened (it does not say); critic and
-    policy share a network, the paper's are two. alpha = 0.05 suits answers of thousands of tokens: take about
-    1 for answers of tens. The survey's table has an adaptive KL penalty here; the paper's loss has none.
+    Departs from the paper: λ ≥ 0 where it is silent (α n < 1); nothing is whitened (it does not say); critic
+    and policy share a network, the paper's are two. alpha = 0.05 suits answers of thousands of tokens: take
+    about 1 for answers of tens. The survey's table has an adaptive KL penalty here; the paper's loss has
+    none.
     """
 
     clip_high: float = 0.28
@@ -178,13 +184,14 @@ class VAPO(PPO):
 class LitePPO(GRPO):
     """LitePPO: two tricks are enough for a PPO without critic: the batch's std, and every token equal.
 
-    A_i = (R_i − mean_g R) / (std_B R + 1e-6),   L = 1/Σn_i Σ_i Σ_t m_it max(−A_i r_it, −A_i clip(r_it, 1−ε, 1+ε))
+    A_i = (R_i − mean_g R) / (std_B R + 1e-6)
+    L = 1/Σn_i Σ_i Σ_t m_it max(−A_i r_it, −A_i clip(r_it, 1−ε, 1+ε))
 
     std_B over all rows of the batch (Bessel), so that a group of near-equal rewards is not blown up.
     Source: Liu et al. 2025 (arXiv 2508.08221), its §on combined tricks; not a row of the survey's table.
     Differs from GRPO in: advantages (std of the batch), reduce (token mean).
-    Departs from the paper: nothing known. std is that of the rewards, as in TRL and ROLL; AReaL divides by the
-    std of the centred rewards, another number.
+    Departs from the paper: nothing known. std is that of the rewards, as in TRL and ROLL; AReaL divides by
+    the std of the centred rewards, another number.
     """
 
     def advantages(self, batch: Batch) -> Tensor:
@@ -200,7 +207,7 @@ class LitePPO(GRPO):
 
 
 def best(rewards: np.ndarray) -> np.ndarray:
-    """Weights (N,) of best-of-N: the best alone. Of equal ones the last counts as best, the first as worst."""
+    """Weights (N,) of best-of-N: the best alone. Of equals the last is best, the first worst."""
     weights = np.zeros(len(rewards))
     weights[np.argsort(rewards, kind="stable")[-1]] = 1.0
     return weights
@@ -230,14 +237,15 @@ class PFPPO(PPO):
     """PF-PPO: learn from the tries whose reward can be trusted, the best and the worst of each prompt.
 
     of N tries of a prompt, `draws` are drawn with replacement with probability w(R)_j, then PPO
-    best_worst: w = (½, 0, …, 0, ½);  best_rest: w = (½, 1/(2(N−1)), …);  best: w = (1, 0, …);  power: w ∝ |R|^k
+    best_worst: w = (½, 0, …, 0, ½);  best_rest: w = (½, 1/(2(N−1)), …);  best: w = (1, 0, …)
+    power: w ∝ |R|^k
 
-    R sorted from the best down, N = the run's tries, w = weigh: rewards (N,) → probabilities (N,). A try drawn
-    twice is two rows; the draw counts as on-policy. The run's records tell of the rows drawn.
+    R sorted from the best down, N = the run's tries, w = weigh: rewards (N,) → probabilities (N,). A try
+    drawn twice is two rows; the draw counts as on-policy. The run's records tell of the rows drawn.
     Source: Shen et al. 2024 (arXiv 2409.06957), §4 and §5.3.
     Differs from PPO in: plan.
-    Departs from the paper: the released code draws from its whole buffer, and its best_rest weights 0.4 and 0.1
-    are the paper's at N = 5 alone. Here each prompt has its draws.
+    Departs from the paper: the released code draws from its whole buffer, and its best_rest weights 0.4 and
+    0.1 are the paper's at N = 5 alone. Here each prompt has its draws.
     """
 
     draws: int = 2

@@ -1,4 +1,4 @@
-"""Credit by playing on from prefixes: VinePPO values each step by fresh rollouts, PSGPO labels steps for a model by them."""
+"""Credit by playing on from prefixes: VinePPO values each step by fresh tries, PSGPO judges it by them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,14 +32,14 @@ def token_starts(episode: Episode) -> np.ndarray:
 
 
 def step_advantages(rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A_k = r_k + V(s_{k+1}) − V(s_k), V = 0 past the last step; rewards and values (K,) of each step → (K,)."""
+    """A_k = r_k + V(s_{k+1}) − V(s_k), V = 0 past the last step; rewards, values (K,) of each step."""
     return rewards + np.append(values, 0.0)[1:] - values
 
 
 def measured(sampler: Sampler, tried: Sequence[Episode], steps: Steps, rolls: int) -> list[Episode]:
-    """The same episodes with `values`: at the tokens of each step, what `rolls` fresh tries from its start were paid.
+    """The same episodes with `values`: at each step's tokens, what fresh tries from its start were paid.
 
-    Equal prefixes of one task share one estimate.
+    The mean over `rolls` tries. Equal prefixes of one task share one estimate.
     """
     places = {(e.seed, e.tokens[:at].tobytes()): (e, int(at)) for e in tried for at in _starts(steps, e)}
     ask, at = [e for e, _ in places.values()], [p for _, p in places.values()]
@@ -59,7 +59,9 @@ def _starts(steps: Steps, episode: Episode) -> np.ndarray:
     """Where steps begin; every sampled token must belong to one."""
     starts, first = np.asarray(steps(episode)), int(np.argmax(episode.mask))
     if len(starts) == 0 or starts[0] != first or np.any(np.diff(starts) <= 0):
-        raise ValueError(f"steps begin at {starts.tolist()}; expected rising positions from {first}, the first sampled")
+        raise ValueError(
+            f"steps begin at {starts.tolist()}; expected rising positions from {first}, the first sampled"
+        )
     return starts
 
 
@@ -70,14 +72,16 @@ class VinePPO(Proximal):
     V(s_k) = 1/K Σ_j R(try j from s_k),   A_k = r_k + V(s_{k+1}) − V(s_k),   V(end) = 0
     every token of step k has A_k, then whitened; L as in PPO without its value part
 
-    K = rolls; s_k is the prefix before position steps(episode)[k]: `turn_starts` for agents, `token_starts` where
-    one turn is a chain of thoughts, or your own. The tries go on from that very prefix in the world, count what is
-    paid after it, and are not learned from. batch.values (B, T) is V(s_k) at the tokens of step k; r_k sums
-    batch.rewards over the step. Clips and β as in Proximal.
-    Source: Kazemnejad et al. 2024 (arXiv 2410.01679), its estimate and advantage of §4; the rest from its code.
+    K = rolls; s_k is the prefix before position steps(episode)[k]: `turn_starts` for agents, `token_starts`
+    where one turn is a chain of thoughts, or your own. The tries go on from that very prefix in the world,
+    count what is paid after it, and are not learned from. batch.values (B, T) is V(s_k) at the tokens of step
+    k; r_k sums batch.rewards over the step. Clips and β as in Proximal.
+    Source: Kazemnejad et al. 2024 (arXiv 2410.01679), its estimate and advantage of §4; the rest from its
+    code.
     Differs from PPO in: plan (re-rolls), advantages, no critic; KL in the loss.
-    Departs from the paper: β is off unless set (there 1e-4, k3 held below 10 and summed over a row; here the mean
-    over tokens). A step is a turn by default, there a line of reasoning. Equal prefixes of a task share an estimate.
+    Departs from the paper: β is off unless set (there 1e-4, k3 held below 10 and summed over a row; here the
+    mean over tokens). A step is a turn by default, there a line of reasoning. Equal prefixes of a task share
+    an estimate.
     """
 
     kl_reward: Estimator | None = None
@@ -105,15 +109,18 @@ class VinePPO(Proximal):
 def judge_steps(sampler: Sampler, tried: Sequence[Episode], steps: Steps, rolls: int) -> list[Episode]:
     """The same episodes with `verdicts`: at the end of each step 1 where it can still end well, else −1.
 
-    A prefix can still end well where one of `rolls` tries from it succeeds. Binary search for the last such step,
-    all episodes at once: what cannot end well is taken to stay so. A success is right throughout, no try needed.
+    A prefix can still end well where one of `rolls` tries from it succeeds. Binary search for the last such
+    step, all episodes at once: what cannot end well is taken to stay so. A success is right throughout, no
+    try needed.
     """
     starts = [_starts(steps, e) for e in tried]
     low = np.array([len(s) if e.success else 0 for e, s in zip(tried, starts)])  # steps known to be good
     high = np.array([len(s) - 1 + e.success for e, s in zip(tried, starts)])  # steps that may be
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_] + 1) // 2
-        again = sampler.fork([tried[i] for i in open_], [int(starts[i][m]) for i, m in zip(open_, middle)], rolls)
+        again = sampler.fork(
+            [tried[i] for i in open_], [int(starts[i][m]) for i, m in zip(open_, middle)], rolls
+        )
         good = np.array([e.success for e in again]).reshape(-1, rolls).any(1)
         low[open_] = np.where(good, middle, low[open_])
         high[open_] = np.where(good, high[open_], middle - 1)
@@ -133,7 +140,7 @@ def step_ends(episode: Episode, starts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ProcessModel:
-    """Verdicts of a fitted process reward model: 2σ(z) − 1 in (−1, 1) at the end of each step, z its `step_logits`."""
+    """Verdicts of a fitted process reward model: 2σ(step_logits) − 1, in (−1, 1), at the end of each step."""
 
     model: RewardModel
     steps: Steps = turn_starts
@@ -155,14 +162,15 @@ class PSGPO(PPO):
     r_it ← r_it + λ_i v_it / K_i at the end of each step,   λ_i = λ⁺ where the outcome is a success, else λ⁻
     v = 1 where the steps so far can still end well, −1 where not, 0 for a step that does nothing; then PPO
 
-    v = batch.verdicts (B, T), nan where no step ends; K_i = steps of row i, so that the sum is within ±λ however
-    many steps are written. λ⁺ = weight_pass, λ⁻ = weight_fail, success = batch.success. process None: `judge_steps`
-    with `rolls` tries finds v by binary search, anew for every try; or process(batch) → (B, T), a model fitted to
-    such labels (`ProcessModel`).
+    v = batch.verdicts (B, T), nan where no step ends; K_i = steps of row i, so that the sum is within ±λ
+    however many steps are written. λ⁺ = weight_pass, λ⁻ = weight_fail, success = batch.success. process None:
+    `judge_steps` with `rolls` tries finds v by binary search, anew for every try; or process(batch) → (B, T),
+    a model fitted to such labels (`ProcessModel`).
     Source: Dai et al. 2024 (arXiv 2410.17621), known here from accounts of it, not from its text.
     Differs from PPO in: plan (verdicts), reward.
-    Departs from the paper: a step is a turn (or what `steps` says), there a line of a program; the critic starts at
-    0, there from the process model's weights; `rewards.fit_process_model` fits by cross-entropy, there by squares.
+    Departs from the paper: a step is a turn (or what `steps` says), there a line of a program; the critic
+    starts at 0, there from the process model's weights; `rewards.fit_process_model` fits by cross-entropy,
+    there by squares.
     """
 
     weight_fail: float = 0.25

@@ -167,7 +167,8 @@ def test_reinforce_plus_plus_loop(algorithm, shape):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_reductions(seed):
-    """VAPO without its additions is PPO; without a critic's say REINFORCE++ is PPO; LitePPO's loss is DAPO's."""
+    """VAPO without its additions is PPO; without a critic's say REINFORCE++ is PPO; LitePPO's loss is
+    DAPO's."""
     case = valued(draw(seed))
     plain = PPO(0.2, 0.28, lam=1.0, whiten=False)
     bare = of(VAPO(alpha=1e12, mu=0.0), case)
@@ -182,7 +183,8 @@ def test_reductions(seed):
 
 
 def test_lam_one_is_return_minus_value():
-    """Survey Eq. (14); λ = 0 leaves the one-step errors; an exact constant critic leaves nothing for any λ."""
+    """Survey Eq. (14); λ = 0 leaves the one-step errors; an exact constant critic leaves nothing for any
+    λ."""
     case = valued(draw(4))
     batch, *_ = of(PPO(lam=1.0, whiten=False), case)
     G = ops.discount(batch.rewards, batch.mask, 1.0)
@@ -198,10 +200,13 @@ def test_lam_one_is_return_minus_value():
 
 @pytest.mark.parametrize("lengths", [(1, 20, 40), (400, 3000)])
 def test_vapo_lambda_solves_its_equation(lengths):
-    """Σ_k λ^k = α n wherever α n ≥ 1: read off from how a reward at the end reaches the first token (V = 0)."""
+    """Σ_k λ^k = α n wherever α n ≥ 1: read off from how a reward at the end reaches the first token (V =
+    0)."""
     for n in lengths:
         mask = torch.ones(1, n, dtype=torch.float64)
-        batch = by_hand(mask, rewards=at_end(torch.ones(1, dtype=torch.float64), mask), values=torch.zeros_like(mask))
+        batch = by_hand(
+            mask, rewards=at_end(torch.ones(1, dtype=torch.float64), mask), values=torch.zeros_like(mask)
+        )
         adv = VAPO(alpha=0.05).advantages(batch)[0]  # λ^(n−1−t)
         lam = max(0.0, 1 - 1 / (0.05 * n))
         assert close(adv, [lam ** (n - 1 - t) for t in range(n)], 1e-7)
@@ -246,12 +251,15 @@ def expected_gradient(algorithm, theta, ref):
     batch = by_hand(torch.ones(n, 1), old_logp=old, ref_logp=ref[:, None], weight=torch.ones(n))
     batch = algorithm.reward(batch)
     batch = batch.set(advantages=batch.rewards)  # no whitening: the reward itself
-    rows = [algorithm.loss(Scores(logp[i : i + 1, None], old), batch.rows(torch.tensor([i]))) for i in range(n)]
+    rows = [
+        algorithm.loss(Scores(logp[i : i + 1, None], old), batch.rows(torch.tensor([i]))) for i in range(n)
+    ]
     return torch.autograd.grad((torch.stack(rows) * logp.detach().exp()).sum(), theta)[0]
 
 
 def test_gradients_of_the_places_of_a_kl():
-    """k1 in the reward and k2 in the loss: ∇KL(π‖ref). k3 in the loss: ∇KL(ref‖π). k1 in the loss: refused."""
+    """k1 in the reward and k2 in the loss: ∇KL(π‖ref). k3 in the loss: ∇KL(ref‖π). k1 in the loss:
+    refused."""
     made = torch.Generator().manual_seed(5)
     theta, other = (torch.randn(5, generator=made, dtype=torch.float64) for _ in range(2))
     ref, at = other.log_softmax(0), theta.clone().requires_grad_()
@@ -260,8 +268,12 @@ def test_gradients_of_the_places_of_a_kl():
     (reverse,) = torch.autograd.grad((q.exp() * (q - p)).sum(), at)
     beta = 0.3
     assert close(expected_gradient(Proximal(beta=beta), theta, ref), beta * forward)
-    assert close(expected_gradient(Proximal(beta=beta, kl_reward=None, kl_loss=ops.kl_k2), theta, ref), beta * forward)
-    assert close(expected_gradient(Proximal(beta=beta, kl_reward=None, kl_loss=ops.kl_k3), theta, ref), beta * reverse)
+    assert close(
+        expected_gradient(Proximal(beta=beta, kl_reward=None, kl_loss=ops.kl_k2), theta, ref), beta * forward
+    )
+    assert close(
+        expected_gradient(Proximal(beta=beta, kl_reward=None, kl_loss=ops.kl_k3), theta, ref), beta * reverse
+    )
     assert not close(forward, reverse, 1e-2)
     with pytest.raises(ValueError, match="expected gradient 0.*hint"):
         PPO(beta=beta, kl_loss=ops.kl_k1)

@@ -1,4 +1,5 @@
-"""PPO and its kin against numbers that public code computed: value and gradient, at each case's own tolerance."""
+"""PPO and its kin against numbers that public code computed: value and gradient, at each case's own
+tolerance."""
 
 import numpy as np
 import pytest
@@ -34,8 +35,12 @@ LOSSES = [c for c in cases("policy_losses", "ppo_policy_loss-") if is_ours(c.val
 @pytest.mark.parametrize("case", LOSSES)
 def test_policy_loss_oracle(case):
     h = case.hyper
-    algorithm = Proximal(h["clip_low"], h["clip_high"], h.get("dual_clip_c") or 0.0, h.get("logratio_clamp") or 0.0)
-    batch = by_hand(case.inputs["mask"], old_logp=case.tensor("old_logp"), advantages=case.inputs["advantages"])
+    algorithm = Proximal(
+        h["clip_low"], h["clip_high"], h.get("dual_clip_c") or 0.0, h.get("logratio_clamp") or 0.0
+    )
+    batch = by_hand(
+        case.inputs["mask"], old_logp=case.tensor("old_logp"), advantages=case.inputs["advantages"]
+    )
     loss, grad = value_and_grad(algorithm, batch, case.inputs["logp"])
     case.meets(loss, case.outputs["loss"])
     case.meets(grad, case.grads["logp"])
@@ -84,7 +89,10 @@ def test_reinforce_plus_plus_oracle(case):
     """Where a row has a gap, verl cuts the return there: only what follows the last gap agrees with us."""
     mask, gamma = case.tensor("mask"), case.hyper["gamma"]
     batch = by_hand(mask, rewards=case.tensor("token_rewards") * mask)
-    G, wanted = ops.discount(batch.rewards, mask, gamma), torch.tensor(case.outputs["returns"], dtype=torch.float64)
+    G, wanted = (
+        ops.discount(batch.rewards, mask, gamma),
+        torch.tensor(case.outputs["returns"], dtype=torch.float64),
+    )
     if "gap" not in case.id:
         case.meets(G, wanted)
         case.meets(ReinforcePlusPlus(gamma=gamma).advantages(batch), case.outputs["advantages"])
@@ -145,7 +153,9 @@ def test_lite_ppo_oracle(case):
     else:
         batch = by_hand(mask, advantages=case.inputs["adv"])
     if "logp" in case.inputs:
-        loss, grad = value_and_grad(LitePPO(), batch.set(old_logp=case.tensor("old_logp")), case.inputs["logp"])
+        loss, grad = value_and_grad(
+            LitePPO(), batch.set(old_logp=case.tensor("old_logp")), case.inputs["logp"]
+        )
         case.meets(loss, case.outputs["loss"])
         case.meets(grad, case.grads["logp"])
 
@@ -163,7 +173,8 @@ def test_filtration_of_the_paper(case):
 
 @pytest.mark.parametrize("case", cases("ppo", "pf_ppo_weights-official"))
 def test_filtration_of_the_code(case):
-    """Its weights have no sum; 0.4 and 0.1 are the paper's best_rest at N = 5 alone, elsewhere the shape agrees."""
+    """Its weights have no sum; 0.4 and 0.1 are the paper's best_rest at N = 5 alone, elsewhere the shape
+    agrees."""
     wanted, groups = np.array(case.outputs["weights_unnormalised"]), np.array(case.inputs["prompt"])
     for group in np.unique(groups):
         theirs, R = wanted[groups == group], np.array(case.inputs["rewards"])[groups == group]

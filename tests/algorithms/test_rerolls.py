@@ -1,4 +1,5 @@
-"""VinePPO, PSGPO, PF-PPO: what their plans make of episodes, against a sampler whose futures are known; what they learn."""
+"""VinePPO, PSGPO, PF-PPO: what their plans make of episodes, against a sampler whose futures are known; what
+they learn."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,14 @@ import torch
 from arl_mini import envs, evaluate, models
 from arl_mini.algorithms import PFPPO, PPO, PSGPO, VAPO, LitePPO, ReinforcePlusPlus, VinePPO
 from arl_mini.algorithms.base import Sampler
-from arl_mini.algorithms.rerolls import judge_steps, measured, step_advantages, step_ends, token_starts, turn_starts
+from arl_mini.algorithms.rerolls import (
+    judge_steps,
+    measured,
+    step_advantages,
+    step_ends,
+    token_starts,
+    turn_starts,
+)
 from arl_mini.batch import Episode, collate
 from arl_mini.rollout import Limits
 from arl_mini.train import train
@@ -17,7 +25,8 @@ from tests.oracles.reading import cases
 
 
 def episode(turns: list[int], reward: float = 0.0, seed: int = 0, forced: int = 2) -> Episode:
-    """Turns of so many sampled tokens, each answered by `forced` tokens but the last; tokens are 0, 1, 2, …"""
+    """Turns of so many sampled tokens, each answered by `forced` tokens but the last; tokens are 0, 1, 2,
+    …"""
     mask, turn = [0] * 3, [-1] * 3
     for k, n in enumerate(turns):
         mask, turn = mask + [1] * n + [0] * forced, turn + [k] * (n + forced)
@@ -34,7 +43,9 @@ class Known:
 
     def __init__(self, good, tried=()):
         self.good, self.asked, self.rng = good, [], np.random.default_rng(0)
-        self.sampler = Sampler(1, 1, lambda n: [0], lambda seeds, tries: list(tried), rng=self.rng, fork=self.fork)
+        self.sampler = Sampler(
+            1, 1, lambda n: [0], lambda seeds, tries: list(tried), rng=self.rng, fork=self.fork
+        )
 
     def fork(self, episodes, positions, tries):
         self.asked.append([(e.seed, p) for e, p in zip(episodes, positions, strict=True)])
@@ -70,7 +81,8 @@ def test_step_advantages_oracle(case):
 
 
 def test_values_are_the_share_of_tries_that_succeed():
-    """V of each step at all its tokens; equal prefixes of one task are asked once; another task's are not shared."""
+    """V of each step at all its tokens; equal prefixes of one task are asked once; another task's are not
+    shared."""
     tried = [episode([2, 1, 3], 1.0), episode([2, 1, 3]), episode([2, 1, 3], seed=5)]
     known = Known(lambda seed, p: p % 4 if seed == 0 else 4)
     first, second, third = measured(known.sampler, tried, turn_starts, 4)
@@ -82,7 +94,8 @@ def test_values_are_the_share_of_tries_that_succeed():
 
 @pytest.mark.parametrize("steps", [turn_starts, token_starts])
 def test_advantages_telescope(steps):
-    """Σ over steps = R − V(s_0); inside a step all tokens have the same; forced tokens have none; then whitened."""
+    """Σ over steps = R − V(s_0); inside a step all tokens have the same; forced tokens have none; then
+    whitened."""
     tried = [episode([2, 1, 3], 1.0), episode([4], 0.0, seed=1), episode([1, 1], 1.0, seed=2)]
     algorithm = VinePPO(rolls=8, steps=steps)
     known = Known(lambda seed, p: (3 * p + seed) % 9, tried)
@@ -93,7 +106,11 @@ def test_advantages_telescope(steps):
         starts = steps(e)
         each = step_advantages(np.add.reduceat(e.rewards, starts), e.values[starts])
         assert each.sum() == pytest.approx(e.reward - e.values[starts[0]])
-        raw.append(np.concatenate([[a] * int(e.mask[s:t].sum()) for a, s, t in zip(each, starts, [*starts[1:], len(e)])]))
+        raw.append(
+            np.concatenate(
+                [[a] * int(e.mask[s:t].sum()) for a, s, t in zip(each, starts, [*starts[1:], len(e)])]
+            )
+        )
         assert bool((row[: len(e)][torch.tensor(e.mask) == 0] == 0).all())
     raw = np.concatenate(raw)
     got = A[batch.mask > 0].numpy()
@@ -116,7 +133,8 @@ def test_token_advantages_oracle(case):
 
 
 def test_a_value_is_unbiased():
-    """The mean over many re-rolls of a live Chain episode comes near the share that a fresh rollout succeeds at."""
+    """The mean over many re-rolls of a live Chain episode comes near the share that a fresh rollout succeeds
+    at."""
     policy, env, limits = models.load("chain-atoms"), envs.Chain((1, 3)), Limits(12, 1, 48)
     run = train(policy, env, VinePPO(rolls=60), steps=1, prompts=6, tries=1, limits=limits, seed=3)
     tried = run.algorithm.plan(run._sampler())
@@ -132,7 +150,9 @@ def test_a_value_is_unbiased():
 @pytest.mark.parametrize("case", cases("ppo", "psgpo_binary_search"))
 def test_binary_search_oracle(case):
     feasible, n = case.inputs["prefix_feasible"], case.hyper["n_lines"]
-    known = Known(lambda seed, p: 3 if feasible[(p - 3) - 1] else 0)  # before token p, p − 3 steps are written
+    known = Known(
+        lambda seed, p: 3 if feasible[(p - 3) - 1] else 0
+    )  # before token p, p − 3 steps are written
     (judged,) = judge_steps(known.sampler, [episode([n])], token_starts, 3)
     case.meets(judged.verdicts[3:], case.outputs["labels"])
     assert len(known.asked) <= int(np.ceil(np.log2(n + 1)))
@@ -147,7 +167,9 @@ def test_binary_search_is_a_linear_search(steps):
     for lost, e in enumerate(judged[:-1]):
         assert e.verdicts[3:].tolist() == [1.0 if k < lost else -1.0 for k in range(steps)]
     assert judged[-1].verdicts[3:].tolist() == [1.0] * steps and np.isnan(judged[-1].verdicts[:3]).all()
-    assert len(known.asked) <= int(np.ceil(np.log2(steps + 1))) and all(s != 99 for ask in known.asked for s, _ in ask)
+    assert len(known.asked) <= int(np.ceil(np.log2(steps + 1))) and all(
+        s != 99 for ask in known.asked for s, _ in ask
+    )
 
 
 @pytest.mark.parametrize("case", cases("ppo", "psgpo_reward"))
@@ -160,11 +182,18 @@ def test_psgpo_reward_oracle(case):
     passed = case.tensor("unit_test_reward") > 0
     zero = torch.zeros_like(mask)
     batch = by_hand(
-        mask, rewards=paid, verdicts=verdicts, success=passed, old_logp=case.tensor("kl_per_token"), ref_logp=zero
+        mask,
+        rewards=paid,
+        verdicts=verdicts,
+        success=passed,
+        old_logp=case.tensor("kl_per_token"),
+        ref_logp=zero,
     )
     algorithm = PSGPO(weight_fail=h["lambda_fail"], weight_pass=h["lambda_pass"])
     case.meets(algorithm.reward(batch).rewards, case.outputs["token_rewards_no_kl"])
-    with_kl = PSGPO(weight_fail=h["lambda_fail"], weight_pass=h["lambda_pass"], beta=h["kl_coef"]).reward(batch)
+    with_kl = PSGPO(weight_fail=h["lambda_fail"], weight_pass=h["lambda_pass"], beta=h["kl_coef"]).reward(
+        batch
+    )
     case.meets(with_kl.rewards, case.outputs["token_rewards"])
     dense = (algorithm.reward(batch).rewards - paid).sum(1).abs()
     assert bool((dense <= torch.where(passed, h["lambda_pass"], h["lambda_fail"])).all())
@@ -228,7 +257,8 @@ def test_only_the_critic_learns_while_it_is_warmed_up():
 
 
 def test_a_steered_kl_comes_near_its_target():
-    """β falls while the KL is below the target, is saved with the run, and is what the rows of a step carry."""
+    """β falls while the KL is below the target, is saved with the run, and is what the rows of a step
+    carry."""
     *_, run = learned(PPO(beta=0.2, target=1.0, horizon=640), 0, steps=3)
     assert run.memory["beta"] < 0.2 and run.state_dict()["memory"] == run.memory
     *_, fixed = learned(PPO(beta=0.2), 0, steps=2)

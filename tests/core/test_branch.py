@@ -35,7 +35,9 @@ def test_prefixes_stay_and_tries_differ():
     for i, episode in enumerate(tried):
         before = slice(0, positions[i // 8])
         for name in (*FIELDS, "logp"):
-            assert getattr(episode, name)[before].tolist() == getattr(whole[i // 8], name)[before].tolist(), name
+            assert getattr(episode, name)[before].tolist() == getattr(whole[i // 8], name)[before].tolist(), (
+                name
+            )
         assert episode.mask[positions[i // 8]] == 1 and episode.seed == whole[i // 8].seed
     assert all(len({e.tokens.tobytes() for e in tried[k : k + 8]}) > 2 for k in range(0, 32, 8))
     alone = branch(policy, env, whole[:1], positions[:1], 3, seed=1, limits=limits)
@@ -72,7 +74,10 @@ def test_a_turn_is_its_first_token():
     for turn in range(whole.turns):
         first = int(np.flatnonzero((whole.turn == turn) & (whole.mask > 0))[0])
         one, other = rewind(env, whole, turn), fork(env, whole, first)
-        assert vars(one.env)["heard"] == vars(other.env)["heard"] and one.episode.tokens.tolist() == whole.tokens[:first].tolist()
+        assert (
+            vars(one.env)["heard"] == vars(other.env)["heard"]
+            and one.episode.tokens.tolist() == whole.tokens[:first].tolist()
+        )
         assert one.begun == other.begun == first
 
 
