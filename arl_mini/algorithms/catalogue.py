@@ -21,6 +21,8 @@ ROOMS = {
     "shaping": ("GRPO", "05_credit_and_sampling"),
     "credit": ("GRPO", "05_credit_and_sampling"),
     "sampling": ("GRPO", "05_credit_and_sampling"),
+    "replay": ("GRPO", "05_credit_and_sampling"),
+    "trees": ("GRPO", "05_credit_and_sampling"),
 }
 # What can be changed → the hooks and fields whose presence in a class body changes it.
 KNOBS = {
