@@ -59,10 +59,11 @@ def bilevel_gae(
     """GAE over the ends of turns, then inside each turn towards its end, (B, T); 0 at forced tokens.
 
     Turn level, over the last sampled tokens e_1 … e_K: δ_k = r_{e_k} + γ_h V_{e_{k+1}} − V_{e_k},
-    A_{e_k} = δ_k + γ_h λ A_{e_{k+1}}. Token level: r̂_{e_k} = A_{e_k} + V_{e_k}, then GAE with γ, λ that ends at
-    e_k. gamma_turn γ_h; rewards, values, mask: (B, T); turn (B, T) long.
-    Source: Wang et al. 2025 (arXiv 2504.20073), bi-level GAE. The released code takes every token with a reward
-    for the end of a turn, so a turn that earns 0 melts into the next; here `turn` says where turns end.
+    A_{e_k} = δ_k + γ_h λ A_{e_{k+1}}. Token level: r̂_{e_k} = A_{e_k} + V_{e_k}, then GAE with γ, λ that ends
+    at e_k. gamma_turn γ_h; rewards, values, mask: (B, T); turn (B, T) long.
+    Source: Wang et al. 2025 (arXiv 2504.20073), bi-level GAE. The released code takes every token with a
+    reward for the end of a turn, so a turn that earns 0 melts into the next; here `turn` says where turns
+    end.
     """
     ends = turn_ends(mask, turn)
     high = ops.gae(rewards * ends, values, ends, gamma_turn, lam)
@@ -81,8 +82,9 @@ class StarPO(GRPO):
     R_i = Σ_k r_ik − φ #malformed,   A_i = (R_i − mean_g R) / (std_g R + 1e-6)
     L = 1/B Σ_i 1/n_i Σ_t m_it [ max(−A_it r_it, −A_it clip(r_it, 1−ε, 1+ε)) + β k1_it ],  k1 = ℓ − ℓ_ref
 
-    r_ik = what turn k was paid, φ = fine, m = 0 at observations, β = beta. bilevel True: A = whitened bi-level
-    GAE with γ = gamma, λ = lam, γ_h = gamma_turn, and a critic that learns ½ (V − A − V_old)², a token mean.
+    r_ik = what turn k was paid, φ = fine, m = 0 at observations, β = beta. bilevel True: A = whitened
+    bi-level GAE with γ = gamma, λ = lam, γ_h = gamma_turn, and a critic that learns ½ (V − A − V_old)², a
+    token mean.
     Source: Wang et al. 2025 (arXiv 2504.20073), StarPO and bi-level GAE; survey Table 2.
     Differs from GRPO in: reward (fine), loss (k1), advantages and critic where bilevel.
     Departs from the paper: no entropy bonus (0.001 there; entropies carry no gradient here). On-policy the
@@ -162,12 +164,12 @@ class GiGPO(GRPO):
     A_it = A^E_i + ω A^S_ik for the tokens t of turn k,   A^E = (R_i − mean_g R)/F
     G_ik = Σ_{j≥k} γ^{j−k} r_ij,   A^S_ik = (G_ik − mean_S G)/F over the turns S of the group with state s_ik
 
-    F = std + 1e-6, or 1 where std is False; ω = omega, γ = gamma a turn; s_ik = state(episode, k), hashable: by
-    default what was shown last. A malformed turn is paid `fine` less. β = beta.
+    F = std + 1e-6, or 1 where std is False; ω = omega, γ = gamma a turn; s_ik = state(episode, k), hashable:
+    by default what was shown last. A malformed turn is paid `fine` less. β = beta.
     Source: Feng et al. 2025 (arXiv 2505.10978), Eq. 3 to 8; survey, agent papers.
     Differs from GRPO in: advantages, reward (fine), reduce (token mean), beta.
-    Departs from the paper: nothing in the advantages. The released code takes A^E's mean and std over turns, so
-    that long tries count more, unless told otherwise; and its group of one keeps its raw score in A^E.
+    Departs from the paper: nothing in the advantages. The released code takes A^E's mean and std over turns,
+    so that long tries count more, unless told otherwise; and its group of one keeps its raw score in A^E.
     """
 
     beta: float = 0.01
@@ -210,13 +212,13 @@ class TurnGRPO(GRPO):
     A_it = A^O_i + λ A^T_ik for tokens of turn k before row i's last,   A^O_i for those of its last turn
     A^C_i for all tokens of a row with one turn
 
-    A^T, A^O, A^C: z-scores over the group of the reward of turn k (0 where k is the last or missing), of the last
-    turn, and of their sum; λ = coef. judge(episode, k) is paid at the end of each turn before the last, on top of
-    the world's reward.
+    A^T, A^O, A^C: z-scores over the group of the reward of turn k (0 where k is the last or missing), of the
+    last turn, and of their sum; λ = coef. judge(episode, k) is paid at the end of each turn before the last,
+    on top of the world's reward.
     Source: Zeng et al. 2025 (arXiv 2505.11821), MT-GRPO; not a row of the survey's table.
     Differs from GRPO in: reward (judge), advantages, reduce (token mean).
-    Departs from the paper: it has one tool turn and an answer; with more turns each is compared with the turns
-    of the same number. Its ε in the z-score is 1e-4.
+    Departs from the paper: it has one tool turn and an answer; with more turns each is compared with the
+    turns of the same number. Its ε in the z-score is 1e-4.
     """
 
     coef: float = 1.0
@@ -248,7 +250,9 @@ def last_turn(mask: Tensor, turn: Tensor) -> Tensor:
     return torch.where(mask > 0, turn, 0).amax(1)
 
 
-def turn_split(turns: Tensor, outcome: Tensor, whole: Tensor, mask: Tensor, turn: Tensor, coef: float) -> Tensor:
+def turn_split(
+    turns: Tensor, outcome: Tensor, whole: Tensor, mask: Tensor, turn: Tensor, coef: float
+) -> Tensor:
     """outcome + coef · turns before a row's last turn, outcome in it; whole in a row of one turn. (B, T).
 
     turns: (B, K); outcome, whole: (B,).

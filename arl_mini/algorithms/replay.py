@@ -31,7 +31,7 @@ def restored(row: dict, tokenizer, group: int) -> Episode:
 
 
 def draw(weights: Sequence[float], n: int, rng: np.random.Generator) -> list[int]:
-    """Up to n different indices, with probability proportional to |weight|; one of weight 0 is never drawn."""
+    """Up to n different indices, each with probability ∝ |weight|; one of weight 0 is never drawn."""
     size = np.abs(np.asarray(weights, float))
     n = min(n, int((size > 0).sum()))
     return rng.choice(len(size), n, replace=False, p=size / size.sum()).tolist() if n else []
@@ -41,8 +41,8 @@ def draw(weights: Sequence[float], n: int, rng: np.random.Generator) -> list[int
 class SkyworkR1V2(GRPO):
     """Skywork R1V2: GRPO refilled from a buffer of rows with A ≠ 0, alternating with a mixed preference loss.
 
-    GRPO steps: A from the row's own group when it was sampled. Rows with A = 0 leave; as many come from the buffer,
-    drawn with P(i) ∝ |A_i|, with the ℓ_old they were sampled with
+    GRPO steps: A from the row's own group when it was sampled. Rows with A = 0 leave; as many come from the
+    buffer, drawn with P(i) ∝ |A_i|, with the ℓ_old they were sampled with
     each `every`-th step, on the best and the worst try of each task (w, l):   L = w_p L_p + w_q L_q + w_g L_g
     h = β Σ_t m (ℓ − ℓ_ref),   L_p = softplus(−(h_w − h_l)),   L_g = −1/n_w Σ_t m ℓ_w
     L_q = softplus(−(h_w − δ)) + softplus(h_l − δ),   δ = mean of all h, a constant
@@ -51,8 +51,8 @@ class SkyworkR1V2(GRPO):
     Source: Wang et al. 2025 (arXiv 2504.16656), selective sample buffer; MPO: Wang et al. 2024 (2411.10442);
     survey Table 2.
     Differs from GRPO in: plan, keep, advantages, loss.
-    Departs from the paper: the least certain class here. There is no training code; β, room, the rule of the draw
-    and the order of the stages are not in the sources read. No reward model: the world's reward alone.
+    Departs from the paper: the least certain class here. There is no training code; β, room, the rule of the
+    draw and the order of the stages are not in the sources read. No reward model: the world's reward alone.
     """
 
     every: int = 2

@@ -1,4 +1,4 @@
-"""Algorithms that change what is sampled: tasks skipped, tries added, hints given, old rows kept, anchors moved.
+"""Algorithms that change what is sampled: tasks skipped, tries added, hints given, anchors moved.
 
 `plan` gets the run's means as a `Sampler`; what it must remember stands in `sampler.memory`, as plain data.
 """
@@ -36,17 +36,18 @@ def mean_reward(episodes: Sequence[Episode]) -> float:
 class GRESO(GRPO):
     """GRESO: tasks that gave no contrast when last met are skipped before anything is sampled for them.
 
-    P(skip) = 1 − max(p^z, floor),   z = latest visits in a row with mean reward ≥ easy (p = p_easy), or ≤ hard
-    (p = p_hard); new tasks and those with contrast are never skipped
-    after a step, each kind: p ← max(p − Δ, low) if its share of the tried tasks ≥ its target, else min(p + Δ, high)
+    P(skip) = 1 − max(p^z, floor),   z = latest visits in a row with mean reward ≥ easy (p = p_easy) or
+    ≤ hard (p = p_hard); new tasks and those with contrast are never skipped
+    after a step, each kind: p ← max(p − Δ, low) if its share of the tried ≥ its target, else min(p + Δ, high)
     tasks asked for next: min(B₀, ⌊1.25 · missing/(1 − share without contrast)⌋), at least `least`
 
     Of what is tried, groups with contrast are kept until there are `prompts`. p starts at `start`; Δ = delta;
     B₀ = 1.5 prompts, least = prompts/4. Needs a run with fixed `tasks`, each met again and again.
     Source: Zheng et al. 2025 (arXiv 2506.02177), released code; survey Table 2.
     Differs from GRPO in: plan, reduce (token mean).
-    Departs from the paper: only secondary sources and the code were read. p moves from the first step on which a
-    known task comes back, the code's waits for its second epoch. `hard` = 0.11 holds 1 right try of 8 to be contrast.
+    Departs from the paper: only secondary sources and the code were read. p moves from the first step on
+    which a known task comes back, the code's waits for its second epoch. `hard` = 0.11 holds 1 right try of 8
+    to be contrast.
     """
 
     start: float = 0.5
@@ -61,7 +62,7 @@ class GRESO(GRPO):
     rounds: int = 10
 
     def streak(self, before: int, mean: float) -> int:
-        """z after a visit with this mean reward: counted up for easy, down for hard tasks, 0 after contrast."""
+        """z after a visit with this mean reward: up for easy, down for hard tasks, 0 after contrast."""
         kind = 1 if mean >= self.easy else -1 if mean <= self.hard else 0
         return before + kind if before * kind > 0 else kind
 
@@ -113,13 +114,15 @@ class SRPO(GRPO):
 
     next epoch = tasks of this one with a failed try (all-wrong tasks stay);   A_i ← 0 where a limit cut row i
 
-    Needs a run with fixed `tasks`. later(seed): whether a task belongs to the second stage (in the paper, code
-    after mathematics), which begins after `epochs` epochs of the first with the tasks of both; None: one stage.
-    A step takes what is left of its epoch, so the last one may be short. When no task is left, all come back.
+    Needs a run with fixed `tasks`. later(seed): whether a task belongs to the second stage (in the paper,
+    code after mathematics), which begins after `epochs` epochs of the first with the tasks of both; None: one
+    stage. A step takes what is left of its epoch, so the last one may be short. When no task is left, all
+    come back.
     Source: Zhang et al. 2025 (arXiv 2504.14286), history resampling; survey Table 2.
     Differs from GRPO in: plan, advantages, reduce (token mean).
-    Departs from the paper: secondary sources only; its clip was not found (GRPO's is kept), and its reward for
-    format and language is the world's affair here. The survey's table prints a KL term; the paper drops it.
+    Departs from the paper: secondary sources only; its clip was not found (GRPO's is kept), and its reward
+    for format and language is the world's affair here. The survey's table prints a KL term; the paper drops
+    it.
     """
 
     later: Callable[[int], bool] | None = None
@@ -127,7 +130,9 @@ class SRPO(GRPO):
 
     def plan(self, sampler: Sampler) -> list[Episode]:
         if not sampler.tasks:
-            raise ValueError("SRPO goes over fixed tasks again and again; hint: train(…, tasks=tuple(range(256)))")
+            raise ValueError(
+                "SRPO goes over fixed tasks again and again; hint: train(…, tasks=tuple(range(256)))"
+            )
         m = sampler.memory
         if not m.get("queue"):
             self._begin_epoch(sampler)
@@ -181,9 +186,9 @@ class DARS(DrGRPO):
     N = tries, a = share of tries with success. std: z-scores, with S = 2√(a(1−a)), A* = N.
     Source: Yang et al. 2025 (arXiv 2508.13755), released code; survey Table 2.
     Differs from Dr.GRPO in: plan, keep.
-    Departs from the paper: only the code was read. It divides the token sum by the padded width and not by the
-    number of rows; here Dr.GRPO's constant stands (the same but for a factor a batch). Its breadth, the whole
-    batch in one update and 2 epochs, is the run's setting (minibatches=1, epochs=2).
+    Departs from the paper: only the code was read. It divides the token sum by the padded width and not by
+    the number of rows; here Dr.GRPO's constant stands (the same but for a factor a batch). Its breadth, the
+    whole batch in one update and 2 epochs, is the run's setting (minibatches=1, epochs=2).
     """
 
     most: int = 32
@@ -267,15 +272,17 @@ def begun(shown: Episode, share: float) -> int:
 
 
 def forced_before(episode: Episode, position: int) -> Episode:
-    """The same episode with everything before a position forced: a hint, which is not trained on and earns nothing."""
+    """The same episode with all before a position forced: a hint, not trained on, that earns nothing."""
     hint = np.arange(len(episode)) < position
-    parts = {k: np.where(hint, 0, getattr(episode, k)).astype(np.float32) for k in ("mask", "logp", "rewards")}
+    parts = {
+        k: np.where(hint, 0, getattr(episode, k)).astype(np.float32) for k in ("mask", "logp", "rewards")
+    }
     return replace(episode, **parts)
 
 
 @dataclass(frozen=True)
 class GHPO(GRPO):
-    """GHPO: where all tries of a task fail, they are made again behind a growing part of the expert's solution.
+    """GHPO: where all tries of a task fail, they are made again behind a growing part of a solution.
 
     ω = ω_1, ω_2, … while no try of the task succeeds: hint = the first ⌊ω n⌋ of the n tokens the expert says
     the tries of the last round take the place of those before; A is GRPO's
@@ -283,8 +290,8 @@ class GHPO(GRPO):
     hints = (ω_1, …). The hint is forced (mask 0), at the head of the answer, and the world has heard it.
     Source: Liu et al. 2025 (arXiv 2507.10628), released code; survey Table 2.
     Differs from GRPO in: plan, reduce (token mean).
-    Departs from the paper: its hint is text in the prompt, cut by characters; a policy this small would not read
-    it there. Success alone decides, as in its code. No cold start with a fixed hint.
+    Departs from the paper: its hint is text in the prompt, cut by characters; a policy this small would not
+    read it there. Success alone decides, as in its code. No cold start with a fixed hint.
     """
 
     hints: tuple[float, ...] = (0.25, 0.5, 0.75)

@@ -1,4 +1,4 @@
-"""Tries that share a beginning: a tree of segments, or branches where a tool's answer left the policy unsure."""
+"""Tries that share a beginning: a tree of segments, or branches where an answer left the policy unsure."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -20,8 +20,9 @@ from .shaping import well_formed
 def tree_scores(rewards: Tensor, group: Tensor, paths: Sequence[tuple[int, ...]], by_size: bool) -> Tensor:
     """R_i minus the mean of each sub-group of leaves it is in, averaged over its sub-groups, (B,).
 
-    The sub-groups of a leaf share its task and the first j choices of its path, j = 0, 1, … but not the last (the leaf
-    itself); sub-groups of one are left out, the whole task (j = 0) never. by_size: the average weighs each with its number of leaves.
+    The sub-groups of a leaf share its task and the first j choices of its path, j = 0, 1, … but not the last
+    (the leaf itself); sub-groups of one are left out, the whole task (j = 0) never. by_size: the average
+    weighs each with its number of leaves.
     """
     members: dict[Hashable, list[int]] = {}
     nested = [[(g, *path[:j]) for j in range(max(len(path), 1))] for g, path in zip(group.tolist(), paths)]
@@ -32,7 +33,8 @@ def tree_scores(rewards: Tensor, group: Tensor, paths: Sequence[tuple[int, ...]]
     for i, keys in enumerate(nested):
         inside = [members[key] for j, key in enumerate(keys) if j == 0 or len(members[key]) > 1]
         weight = [float(len(rows)) if by_size else 1.0 for rows in inside]
-        scores[i] = sum(w * (rewards[i] - rewards[rows].mean()) for w, rows in zip(weight, inside)) / sum(weight)
+        gain = [rewards[i] - rewards[rows].mean() for rows in inside]
+        scores[i] = sum(w * g for w, g in zip(weight, gain)) / sum(weight)
     return scores
 
 
@@ -40,18 +42,18 @@ def tree_scores(rewards: Tensor, group: Tensor, paths: Sequence[tuple[int, ...]]
 class TreePO(DAPO):
     """TreePO: tries grow as a tree of segments, and a leaf is compared with every sub-tree it is in.
 
-    A_i = whiten(mean_{j∈J_i} (R_i − mean_{G_j(i)} R)),   G_0 ⊇ G_1 ⊇ …: leaves that share i's first j branchings
+    A_i = whiten(mean_{j∈J_i} (R_i − mean_{G_j(i)} R)),   G_0 ⊇ G_1 ⊇ …: leaves with i's first j branchings
 
-    J_i leaves out sub-groups of one, but never G_0, all leaves of the task. by_size: the mean weighs G_j with |G_j|.
-    A task begins with `first` tries; after each further `segment` sampled tokens leaves still under way split in
-    two, in any turn and in mid-turn, until there are `tries` or `depth` is reached (then tries from the prompt fill
-    up). Loss and dynamic sampling are DAPO's.
+    J_i leaves out sub-groups of one, but never G_0, all leaves of the task. by_size: the mean weighs G_j with
+    |G_j|. A task begins with `first` tries; after each further `segment` sampled tokens leaves still under
+    way split in two, in any turn and in mid-turn, until there are `tries` or `depth` is reached (then tries
+    from the prompt fill up). Loss and dynamic sampling are DAPO's.
     Source: Li et al. 2025 (arXiv 2508.17445), released code; survey Table 2.
     Differs from DAPO in: plan (tree), advantages.
-    Departs from the paper: a split is made from a finished try, going back to where the segment ended: the same
-    leaves, sampled in another order. No std of the terms (the paper is said to divide by it, the code does not);
-    `first` is fixed, the paper draws it from 2 to 8. A flat tree is REINFORCE++ with the group's mean as baseline,
-    not GRPO.
+    Departs from the paper: a split is made from a finished try, going back to where the segment ended: the
+    same leaves, sampled in another order. No std of the terms (the paper is said to divide by it, the code
+    does not); `first` is fixed, the paper draws it from 2 to 8. A flat tree is REINFORCE++ with the group's
+    mean as baseline, not GRPO.
     """
 
     first: int = 2
@@ -93,7 +95,7 @@ class TreePO(DAPO):
 
 
 def beginnings(tokens: Tensor, group: Tensor) -> Tensor:
-    """(B, T) a number for each token with all before it and its group: equal where rows share their beginning."""
+    """(B, T) a number for each token with all before it: equal where rows share their beginning."""
     known: dict[tuple[int, int], int] = {}
     numbers = torch.zeros_like(tokens)
     for i, row in enumerate(tokens.tolist()):
@@ -109,16 +111,19 @@ class ARPO(GRPO):
     """ARPO: after a tool's answer that leaves the policy less sure than it began, the try branches.
 
     P(branch at turn k) = clip(b + w ΔH_k, 0, 1),   ΔH_k = (H̄_k − H̄_0) / ln V,   k ≥ 1
-    R_i = 1 + bonus if right, well formed and all `tools` used; 1 if right and well formed; 0 if well formed; else −1
+    R_i = 1 + bonus if right, well formed and all `tools` used; 1 if right and well formed;
+    0 if well formed and wrong; else −1
     A: z-scores; hard: a sampled token that d tries share gets the mean of their d z-scores
 
-    H̄_k: mean entropy of the first `head` sampled tokens of turn k, V: tokens of the vocabulary, b = base, w = slope.
-    Half of the `tries` start at the prompt; each turn after an answer opens at most beam − 1 branches until all tries
-    are used, and tries from the prompt fill up what is left. tools: texts that a row must have said for the bonus.
+    H̄_k: mean entropy of the first `head` sampled tokens of turn k, V: tokens of the vocabulary, b = base, w
+    = slope. Half of the `tries` start at the prompt; each turn after an answer opens at most beam − 1
+    branches until all tries are used, and tries from the prompt fill up what is left. tools: texts that a row
+    must have said for the bonus.
     Source: Dong et al. 2025 (arXiv 2507.19849); survey Table 2.
     Differs from GRPO in: plan, reward, advantages (hard), reduce (token mean).
-    Departs from the paper: entropies are exact, where the release sums over the ten likeliest of up to 20 tokens.
-    Tries branch when they are finished, back from the turn in question. The release has a dual clip of 3.
+    Departs from the paper: entropies are exact, where the release sums over the ten likeliest of up to 20
+    tokens. Tries branch when they are finished, back from the turn in question. The release has a dual clip
+    of 3.
     """
 
     base: float = 0.5
@@ -151,14 +156,18 @@ class ARPO(GRPO):
                 group += [replace(e, group=group[0].group) for e in extra]
         return [e for group in groups for e in group]
 
-    def branchings(self, episode: Episode, entropy: np.ndarray, start: int, rng: np.random.Generator) -> list[int]:
-        """The turns from `start` on at which this try branches, each as often as it does. entropy: (L,) nats."""
+    def branchings(
+        self, episode: Episode, entropy: np.ndarray, start: int, rng: np.random.Generator
+    ) -> list[int]:
+        """The turns from `start` on at which this try branches, once a branch. entropy: (L,) nats."""
         unsure = []
         for k in range(episode.turns):
             at = np.flatnonzero((episode.turn == k) & (episode.mask > 0))[: self.head]
             unsure.append(float(entropy[at].mean()) / math.log(len(episode.tokenizer)))
         chance = [self.chance(h - unsure[0]) for h in unsure]
-        return [k for k in range(start, episode.turns) for _ in range(self.beam - 1) if rng.random() < chance[k]]
+        return [
+            k for k in range(start, episode.turns) for _ in range(self.beam - 1) if rng.random() < chance[k]
+        ]
 
     def chance(self, rise: float) -> float:
         """Probability of a branch where the entropy rose by this much."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from arl_mini import Limits, envs, evaluate, models, train
+from arl_mini import Limits, envs, models, train
 from arl_mini.algorithms import ARPO, DAPO, GRPO, TreePO
 from arl_mini.algorithms.sampling import by_group
 from arl_mini.algorithms.trees import beginnings, tree_scores
@@ -33,7 +33,9 @@ def test_tree_oracle(case):
     by_size = case.hyper["adv_weight_strategy"] == "group_size"
     rewards, mask = case.tensor("rewards"), case.tensor("mask")
     case.meets(tree_scores(rewards, group, paths, by_size), case.outputs["score_before_whitening_hand"])
-    batch = by_hand(mask, rewards=rewards[:, None] * f64([1, 0, 0]), group=group, episodes=[leaf(p) for p in paths])
+    batch = by_hand(
+        mask, rewards=rewards[:, None] * f64([1, 0, 0]), group=group, episodes=[leaf(p) for p in paths]
+    )
     case.meets(TreePO(by_size=by_size).advantages(batch), case.outputs["advantages"])
 
 
@@ -58,7 +60,9 @@ def test_equal_rewards_and_single_leaves_teach_nothing():
 @pytest.mark.parametrize("world", ["Chain", "Quest"])
 def test_leaves_share_as_many_tokens_as_their_paths_say(world):
     chain = world == "Chain"
-    env, start, limits = (envs.Chain((3, 3)), "chain-atoms", CHAIN) if chain else (envs.Quest(3, 8), "quest-novice", QUEST)
+    env, start, limits = (
+        (envs.Chain((3, 3)), "chain-atoms", CHAIN) if chain else (envs.Quest(3, 8), "quest-novice", QUEST)
+    )
     tree = TreePO(first=2, segment=1 if chain else 5)
     run = train(models.load(start), env, tree, steps=1, prompts=3, tries=7, limits=limits)
     leaves = tree.grow(run._sampler(), [1, 2, 3], 7)
@@ -81,7 +85,9 @@ def test_leaves_share_as_many_tokens_as_their_paths_say(world):
 
 
 def test_a_run_grows_trees_and_dynamic_sampling_holds():
-    run = train(models.load("quest-novice"), envs.Quest(3, 8), TreePO(), steps=1, prompts=3, tries=4, limits=QUEST)
+    run = train(
+        models.load("quest-novice"), envs.Quest(3, 8), TreePO(), steps=1, prompts=3, tries=4, limits=QUEST
+    )
     record = next(run)
     assert record.signal_share == 1.0 and len(record.episodes) == 12
     assert any(len(e.path) > 1 for e in record.episodes)
@@ -102,7 +108,7 @@ def test_branch_oracle(case):
 
 @pytest.mark.parametrize("case", cases("trees", "arpo-entropy"))
 def test_entropy_oracle(case):
-    """The release's sum over the likeliest log-probabilities; this class takes the exact mean, on the same scale."""
+    """The release's sum over the likeliest tokens; this class takes the exact mean, on the same scale."""
     logp, vocab = f64(case.inputs["logprobs"]), case.hyper["vocab"]
     entropy = -(logp.exp() * logp).sum()
     case.meets(entropy, case.outputs["entropy"])
@@ -133,7 +139,9 @@ def test_hard_without_shared_beginnings_is_grpo():
 
 
 def quest_run(arpo, tries=6):
-    return train(models.load("quest-novice"), envs.Quest(3, 8), arpo, steps=1, prompts=4, tries=tries, limits=QUEST)
+    return train(
+        models.load("quest-novice"), envs.Quest(3, 8), arpo, steps=1, prompts=4, tries=tries, limits=QUEST
+    )
 
 
 @pytest.mark.parametrize("base", [0.0, 0.5, 1.0])
@@ -169,32 +177,18 @@ def test_a_rise_of_entropy_makes_branches_likelier():
 
 def test_what_a_try_is_paid():
     calc = models.load("calc-novice")
-    right = train(calc, envs.Calc(failing=1.0), ARPO(), steps=1, prompts=2, tries=2)._sampler().demonstrate([1])[0]
+    right = (
+        train(calc, envs.Calc(failing=1.0), ARPO(), steps=1, prompts=2, tries=2)
+        ._sampler()
+        .demonstrate([1])[0]
+    )
     arpo = ARPO(tools=("py", "abacus"))
-    assert arpo.worth(right) == 1.1 and ARPO().worth(right) == 1.0 and ARPO(tools=("py", "spade")).worth(right) == 1.0
+    assert (
+        arpo.worth(right) == 1.1
+        and ARPO().worth(right) == 1.0
+        and ARPO(tools=("py", "spade")).worth(right) == 1.0
+    )
     wrong = leaf(terminated=True)
     assert arpo.worth(wrong) == 0.0 and arpo.worth(leaf()) == -1.0
     assert arpo.worth(leaf(terminated=True, success=True, infos=[{"malformed": True}])) == -1.0
     assert arpo.reward(collate([right])).reward.tolist() == pytest.approx([1.1])
-
-
-# --- learning ---------------------------------------------------------------------------------------------
-
-
-def learned(algorithm, steps, seed):
-    policy, env = models.load("quest-novice"), envs.Quest(3, 8)
-    run = train(policy, env, algorithm, steps=steps, prompts=10, tries=4, lr=1e-3, seed=seed, limits=QUEST)
-    assert all(math.isfinite(record.loss) for record in run)
-    return evaluate.success(policy, env, limits=QUEST).mean
-
-
-@pytest.mark.parametrize("algorithm", [TreePO(), ARPO(), ARPO(hard=True)], ids=["TreePO", "ARPO", "hard"])
-def test_learns(algorithm):
-    assert learned(algorithm, 5, 0) > 0.33 + 0.03
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [TreePO(), ARPO(), ARPO(hard=True)], ids=["TreePO", "ARPO", "hard"])
-def test_learns_in_every_seed(algorithm):
-    for seed in (11, 12, 13):
-        assert learned(algorithm, 30, seed) > 0.33 + 0.2
