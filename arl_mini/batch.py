@@ -163,22 +163,16 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
             row[: len(episode)] = getattr(episode, name)
         return torch.from_numpy(out)
 
+    plain = ("group", "truncated", "success", "pair", "chosen", "weight", "expert", "blanked")
     batch = Batch(
+        **{name: torch.tensor([getattr(e, name) for e in episodes]) for name in plain},
         tokens=pad("tokens", 0, np.int64),
         mask=pad("mask", 0, np.float32),
         old_logp=pad("logp", 0, np.float32),
         rewards=pad("rewards", 0, np.float32),
         turn=pad("turn", -1, np.int64),
-        group=torch.tensor([e.group for e in episodes]),
         lengths=torch.tensor([len(e) for e in episodes]),
-        truncated=torch.tensor([e.truncated for e in episodes]),
-        success=torch.tensor([e.success for e in episodes]),
         temperature=temperatures[0],
-        pair=torch.tensor([e.pair for e in episodes]),
-        chosen=torch.tensor([e.chosen for e in episodes]),
-        weight=torch.tensor([e.weight for e in episodes]),
-        expert=torch.tensor([e.expert for e in episodes]),
-        blanked=torch.tensor([e.blanked for e in episodes]),
         values=pad("values", 0, np.float32),
         verdicts=pad("verdicts", np.nan, np.float32),
         episodes=list(episodes),
