@@ -114,6 +114,7 @@ class ARPO(GRPO):
     R_i = 1 + bonus if right, well formed and all `tools` used; 1 if right and well formed;
     0 if well formed and wrong; else −1
     A: z-scores; hard: a sampled token that d tries share gets the mean of their d z-scores
+    (before any update both have the same gradient: the d rows are the same there)
 
     H̄_k: mean entropy of the first `head` sampled tokens of turn k, V: tokens of the vocabulary, b = base, w
     = slope. Half of the `tries` start at the prompt; each turn after an answer opens at most beam − 1
