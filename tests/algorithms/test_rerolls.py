@@ -216,7 +216,7 @@ def test_filtration_draws_best_and_worst_of_each_prompt():
 
 # --- learning ---------------------------------------------------------------------------------------------
 
-CHAIN = dict(steps=20, prompts=16, tries=8, lr=1e-3, minibatches=2, limits=Limits(12, 1, 48))
+CHAIN = dict(steps=20, prompts=16, tries=8, lr=5e-4, minibatches=2, limits=Limits(12, 1, 48))
 LEARNERS = [
     PPO(), VAPO(alpha=1.0, critic_steps=3), LitePPO(), PFPPO(draws=8), ReinforcePlusPlus(),
     VinePPO(rolls=4, steps=token_starts), PSGPO(rolls=4, steps=token_starts),
@@ -242,9 +242,9 @@ def test_learns(algorithm):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", LEARNERS, ids=lambda a: type(a).__name__)
 def test_learns_with_three_fresh_seeds(algorithm):
-    for seed in (11, 12, 13):
+    for seed in (21, 22, 23):
         before, after, _ = learned(algorithm, seed, steps=40)
-        assert after > before + 0.15, seed
+        assert after > before + 0.25, seed
 
 
 def test_only_the_critic_learns_while_it_is_warmed_up():
