@@ -18,7 +18,8 @@ WORDS = " red green blue one two key door take open"
 class Talk(Env):
     """Answers with 0 to `longest` words (some unknown to the tokenizer); ends after 1 to `turns` turns.
 
-    Everything depends on seed and turn number alone. Rewards are multiples of 1/4, exact in float32.
+    Texts depend on seed and turn number, rewards on the length of what was said too; they are multiples of 1/4,
+    exact in float32.
     """
 
     words = WORDS + " error say act"
@@ -38,7 +39,7 @@ class Talk(Env):
     def step(self, said: str) -> Reply:
         self.heard.append(said)
         self.left -= 1
-        text, reward = self._words(0), self.rng.randint(-4, 4) / 4
+        text, reward = self._words(0), (self.rng.randint(-4, 2) + len(said) % 3) / 4
         info = {"malformed": parse_act(said) is None}
         if self.left == 0:
             return Reply(text, reward, done=True, info=info | {"success": reward > 0})
@@ -193,7 +194,7 @@ def play(policy, env, seed: int, stream, sampling: Sampling, limits: Limits) -> 
             rewards[-1] = reply.reward
             out["infos"].append(reply.info)
             seen = list(encode(tok, f"{fmt.obs_before}{reply.text}{fmt.obs_after}"))
-            out["terminated"] = reply.done
+            out["terminated"] = reply.done and ids[-1] in stops  # a turn cut short is never an end
             over = reply.truncated or now + 1 >= limits.turns or len(ids) + len(seen) >= limits.total
         if not ended or reply.done or over:
             out["truncated"] = not out["terminated"]
