@@ -81,7 +81,9 @@ def rollout(
     A row's random numbers depend on (seed, world seed, try) alone, so neighbours do not change it.
     """
     rows = [start(policy, env, s, group) for group, s in enumerate(seeds) for _ in range(tries)]
-    streams = [(seed, s, k) for s in seeds for k in range(tries)]
+    asked = list(seeds)
+    again = [asked[:i].count(s) for i, s in enumerate(asked)]  # a task given twice is tried anew, not repeated
+    streams = [(seed, s, n * tries + k) for s, n in zip(asked, again) for k in range(tries)]
     return run(policy, rows, streams, sampling=sampling, limits=limits)
 
 
@@ -273,9 +275,10 @@ class _Table:
         self.infos[i].append(reply.info)
         forced = encode(self.policy.tokenizer, self.policy.format.observation(reply.text))
         end = length + len(forced)
-        self.terminated[i] = reply.done
         cut = self.now[i] + 1 >= self.limits.turns or end >= self.limits.total
-        self.truncated[i] = not reply.done and (reply.truncated or cut)
+        whole = bool((self.tokens[i, length - 1] == self.stops).any())  # not cut at turn_tokens
+        self.terminated[i] = reply.done and whole
+        self.truncated[i] = not self.terminated[i] and (reply.done or reply.truncated or cut)
         self.over[i] = self.terminated[i] or self.truncated[i]
         if not self.over[i]:
             self.tokens[i, length:end] = forced
