@@ -6,7 +6,7 @@ theirs go through the same steps while the others sample, or catch up together i
 Training sees exactly these ids: nothing is tokenized twice, no mask is rebuilt from text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,10 +114,11 @@ def start(policy, env: Env, seed: int, group: int = 0) -> Row:
     return Row(env, episode)
 
 
-def fork(env: Env, episode: Episode, position: int) -> Row:
+def fork(env: Env, episode: Episode, position: int, heard: Callable[[str], str] = str) -> Row:
     """A row back just before a sampled token of an episode, in mid-turn too; that token will be sampled anew.
 
     The world is brought there by repeating what was said in the turns before; the prefix keeps its log-probabilities.
+    heard: what the world hears of a turn, `policy.format.heard` for a chat model.
     """
     if not 0 <= position < len(episode) or episode.mask[position] == 0:
         raise ValueError(
@@ -128,16 +129,16 @@ def fork(env: Env, episode: Episode, position: int) -> Row:
     env = env.clone()
     env.reset(episode.seed)
     for earlier in range(turn):
-        env.step(episode.said(earlier))
+        env.step(heard(episode.said(earlier)))
     kept = {k: getattr(episode, k)[:position] for k in ("tokens", "mask", "turn", "logp", "rewards")}
     return Row(env, replace(episode, **kept, infos=episode.infos[:turn]))
 
 
-def rewind(env: Env, episode: Episode, turn: int) -> Row:
+def rewind(env: Env, episode: Episode, turn: int, heard: Callable[[str], str] = str) -> Row:
     """A row back where a turn of an episode began."""
     if not 0 <= turn < episode.turns:
         raise ValueError(f"expected a turn from 0 to {episode.turns - 1}, got {turn}")
-    return fork(env, episode, int(np.argmax(episode.turn == turn)))
+    return fork(env, episode, int(np.argmax(episode.turn == turn)), heard)
 
 
 def branch(
@@ -160,7 +161,7 @@ def branch(
         return []
     rows = []
     for i, (episode, position) in enumerate(zip(episodes, positions, strict=True)):
-        back = fork(env, replace(episode, group=i), position)
+        back = fork(env, replace(episode, group=i), position, policy.format.heard)
         rows += [Row(back.env.clone(), back.episode) for _ in range(tries)]
     streams = [(seed, i, k) for i in range(len(episodes)) for k in range(tries)]
     return run(policy, rows, streams, sampling=sampling, limits=limits)
@@ -270,6 +271,7 @@ class _Table:
         """The world answers the turn that row i just ended; its reply is forced, or the row ends."""
         env, length = self.rows[i].env, self.length[i]
         said = decode(self.policy.tokenizer, self.tokens[i, self.begun[i] : length].tolist())
+        said = self.policy.format.heard(said)
         reply = check_reply(env.step(said), env, said)
         self.rewards[i, length - 1] = reply.reward
         self.infos[i].append(reply.info)

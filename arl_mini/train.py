@@ -287,7 +287,8 @@ class _Means:
     def branch(self, episodes: Sequence[Episode], turns: Sequence[int], tries: int) -> list[Episode]:
         seed = self._seed()
         back = [(i, k) for i in range(len(episodes)) for k in range(tries)]
-        rows = [rewind(self.run.env, replace(episodes[i], group=i), turns[i]) for i, _ in back]
+        heard = self.run.policy.format.heard
+        rows = [rewind(self.run.env, replace(episodes[i], group=i), turns[i], heard) for i, _ in back]
         return self._own(run(self.run.policy, rows, [(seed, i, k) for i, k in back], **self.how))
 
     def fork(self, episodes: Sequence[Episode], positions: Sequence[int], tries: int) -> list[Episode]:

@@ -113,6 +113,13 @@ class Quest(Env):
         nearest = min(map(len, paths))
         return act(f"go {rng.choice([path[0] for path in paths if len(path) == nearest])}")
 
+    def render_chat(self) -> str:
+        return (
+            "Find the key, take it, find the door and open it. Commands: go north, go east, go south, go west, take key, "
+            "open door. Write one command at a time between tags, such as <act> go north </act>. "
+            "What you see comes back between <obs> and </obs>."
+        )
+
     def random(self, rng: random.Random) -> str:
         """A legal random walker that takes and opens half of the time it can."""
         here_key = self.here == self.key and not self.holding

@@ -24,6 +24,15 @@ class Format:
         lead = instructions + "\n" if self.chat and instructions else ""
         return f"{self.prompt_before}{lead}{task}{self.prompt_after}"
 
+    def heard(self, text: str) -> str:
+        """What the world hears of a turn: a chat model's end-of-turn token is not part of an action, and stands for
+        `<end>` behind an answer."""
+        ended = next((stop for stop in self.stops if self.chat and text.endswith(stop)), "")
+        if not ended:
+            return text
+        text = text.removesuffix(ended).rstrip()
+        return text if text.endswith(tok.ACT_END) else text + tok.END
+
     def observation(self, text: str) -> str:
         """The text that is forced after a turn."""
         return f"{self.obs_before}{text}{self.obs_after}"

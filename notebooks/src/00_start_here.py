@@ -30,7 +30,7 @@ import torch
 
 from arl_mini import GRPO, Limits, envs, evaluate, experiments, lab, models, ops, rollout, train
 
-budget = lab.budget()  # 'smoke' for tests, 'cpu' for reading, 'gpu' for a real small model
+budget = lab.budget()  # 'smoke' for tests, 'cpu' for reading, 'gpu' where there is one
 lab.style.use()
 
 # %% [markdown]
@@ -67,7 +67,7 @@ while reply is None or not reply.done:
 # says how it was made.
 
 # %%
-policy = models.load("quest-novice")
+policy = models.load("quest-novice").to(budget.device)
 pd.Series(policy.card).drop("about").to_frame("quest-novice")
 
 # %%
