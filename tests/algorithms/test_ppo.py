@@ -1,5 +1,7 @@
 """PPO, VAPO, LitePPO, REINFORCE++ against loops from their papers, and each other; the places of a KL."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -97,7 +99,7 @@ PPOS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("algorithm", PPOS, ids=str)
+@pytest.mark.parametrize("algorithm", PPOS, ids=lambda a: re.sub(r" at 0x\w+", "", str(a)))
 @pytest.mark.parametrize("shape", SHAPES, ids=NAMES)
 def test_ppo_loop(algorithm, shape):
     case = valued(draw(1, **shape))
@@ -142,7 +144,7 @@ def test_vapo_loop(alpha, mu, shape):
 
 @pytest.mark.parametrize("algorithm", [
     ReinforcePlusPlus(), ReinforcePlusPlus(gamma=0.8), ReinforcePlusPlus(beta=0.2), ReinforcePlusPlus(baseline=True),
-], ids=str)  # fmt: skip
+], ids=lambda a: re.sub(r" at 0x\w+", "", str(a)))  # fmt: skip
 @pytest.mark.parametrize("shape", SHAPES, ids=NAMES)
 def test_reinforce_plus_plus_loop(algorithm, shape):
     case, a = valued(draw(3, **shape)), algorithm
