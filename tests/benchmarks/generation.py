@@ -5,6 +5,7 @@
 Both sample at temperature 1 with a cache and return tokens; ours also returns log-probabilities.
 """
 
+import time
 from dataclasses import replace
 
 import torch
@@ -13,7 +14,7 @@ from arl_mini.envs.base import Env, Reply
 from arl_mini.models import TINY, TinyLM, tokenizer
 from arl_mini.rollout import Limits, rollout
 
-from .paired import options, pair, show
+from .paired import options, pair, profile, show
 
 WORDS = " " + " ".join(f"{a}{b}" for a in "bdfgklmnpr" for b in "aeiou")
 
@@ -66,6 +67,15 @@ def prompt_ids(policy, env: Env, seeds) -> list[list[int]]:
     return [encode(policy.format.prompt(env.reset(s)), add_special_tokens=False) for s in seeds]
 
 
+def details(policy, ours) -> dict:
+    """Where our time goes, and how fast the model's matrix products alone would have to be, GFLOP/s."""
+    start = time.perf_counter()
+    made = ours()
+    seconds = time.perf_counter() - start
+    weights = sum(p.numel() for p in policy.parameters())
+    return {"profile": profile(ours), "model_gflops": round(2 * weights * made / seconds / 1e9, 1)}
+
+
 def single_turn(name, runs, *, prompt: int, new: int, groups: int, tries: int, stop_share: float) -> dict:
     policy = policy_with_stops("micro", stop_share)
     llama, env, limits = policy.to_hf(), Say(prompt), Limits(new, 1, prompt + new + 1)
@@ -77,7 +87,7 @@ def single_turn(name, runs, *, prompt: int, new: int, groups: int, tries: int, s
     def theirs():
         return sum(map(len, generate(llama, prompts, new, stops)))
 
-    return pair(name, ours, theirs, runs, batch=groups * tries, prompt=prompt, new=new)
+    return pair(name, ours, theirs, runs, batch=groups * tries, prompt=prompt, new=new) | details(policy, ours)
 
 
 def multi_turn(name, runs, *, prompt: int, new: int, groups: int, tries: int, turns: int, stop_share: float) -> dict:
@@ -99,7 +109,8 @@ def multi_turn(name, runs, *, prompt: int, new: int, groups: int, tries: int, tu
                 made += len(said)
         return made
 
-    return pair(name, ours, theirs, runs, batch=groups * tries, prompt=prompt, new=new, turns=turns)
+    facts = dict(batch=groups * tries, prompt=prompt, new=new, turns=turns)
+    return pair(name, ours, theirs, runs, **facts) | details(policy, ours)
 
 
 def main() -> None:

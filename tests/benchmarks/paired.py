@@ -43,6 +43,35 @@ def pair(name: str, ours, theirs, runs: int, **facts) -> dict:
     }
 
 
+KINDS = {
+    "matrix products": ("aten::mm", "aten::addmm"),
+    "attention": ("aten::bmm", "aten::baddbmm", "aten::_softmax", "aten::index_copy_"),
+    "norms": ("aten::_fused_rms_norm", "aten::pow", "aten::mean", "aten::rsqrt", "aten::add_", "aten::div_", "aten::sum"),
+    "sampling": ("aten::cumsum", "aten::searchsorted", "aten::gather", "aten::log"),
+}
+
+
+def profile(work) -> dict[str, float]:
+    """Shares of the wall time of work() by kind of operation; the rest is Python and the dispatch of operations.
+
+    Operators' own times are those of torch's profiler (which slows small ones down), the wall time is measured without
+    it. The softmax over the vocabulary counts as attention: the profiler sees one operator.
+    """
+    work()
+    start = time.perf_counter()
+    work()
+    wall = time.perf_counter() - start
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        work()
+    own = {event.key: event.self_cpu_time_total / 1e6 for event in seen.key_averages()}
+    shares = {kind: sum(own.pop(name, 0.0) for name in names) for kind, names in KINDS.items()}
+    views = ("view", "slice", "as_strided", "transpose", "select", "expand", "chunk", "split", "unsqueeze", "reshape")
+    dispatch = sum(t for name, t in own.items() if any(v in name for v in views))
+    shares["other operations"] = sum(own.values()) - dispatch
+    shares["Python and dispatch"] = max(wall - sum(shares.values()), 0.0)
+    return {kind: round(t / max(wall, sum(shares.values())), 3) for kind, t in shares.items()}
+
+
 def options(about: str) -> argparse.Namespace:
     """--json, --runs, --threads."""
     parser = argparse.ArgumentParser(description=about)
@@ -64,4 +93,8 @@ def show(rows: list[dict], as_json: bool) -> None:
     for r in rows:
         spread = f"{r['ratio_min']:.2f}–{r['ratio_max']:.2f}"
         print(f"{r['name']:44} {r['ratio']:6.2f} {spread:>12} {r['ours_tokens_per_s']:9,} {r['theirs_tokens_per_s']:9,}")
+    for r in rows:
+        if "profile" in r:
+            print(f"{r['name']}: " + ", ".join(f"{kind} {share:.0%}" for kind, share in r["profile"].items()))
+            print(f"    {r['model_gflops']:.0f} GFLOP/s of model arithmetic for the sampled tokens")
     print(f"machine: {peak_gflops():.0f} GFLOP/s matrix product peak, {torch.get_num_threads()} thread(s)")
