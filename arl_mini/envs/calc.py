@@ -121,8 +121,8 @@ class Calc(Env):
         return f" {evaluate(self.expression)}{END}"
 
     def random(self, rng: random.Random) -> str:
-        """A call of the right expression or a random number, half of the time each."""
-        return act(f"py {self.expression}") if rng.random() < 0.5 else f" {rng.randint(0, 99)}{END}"
+        """A call of the right expression (where there is a tool) or a random number, half of the time each."""
+        return act(f"py {self.expression}") if self.tool and rng.random() < 0.5 else f" {rng.randint(0, 99)}{END}"
 
     def render_chat(self) -> str:
         return (

@@ -17,10 +17,11 @@ LENGTH = 16  # the longest reply that is read
 class Taste(Env):
     """One reply of up to 16 words to a topic.
 
-    utility(topic, reply) = mean word value of the topic (each word counts once, at most 8) − |n − 8|/8, in about [−2, 2];
-    a word outside the list has value −1. Word values are drawn once for each topic and `group` of people: groups agree
-    in half of their taste. Success means 80 % of the best utility there is. `paid` False: no reward comes from the world (preferences and reward models do the
-    paying). `prefer` asks one annotator (Bradley–Terry with temperature `noise`).
+    utility(topic, reply) = ¼ Σ word values of the topic (the first 8 different words count) − |n − 8|/8, n words in all;
+    about −3 to 2. A word outside the list has value −1. Word values are drawn once for each topic and `group` of people:
+    groups agree in half of their taste. Success means 80 % of the best utility there is. `paid` False: no reward comes
+    from the world (preferences and reward models do the paying). `prefer` asks one annotator (Bradley–Terry with
+    temperature `noise`).
 
     A sample: `<user> tea<bot> warm soft sweet green slow quiet clear light<end>`; the reward is its utility.
     """
