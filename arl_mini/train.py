@@ -251,7 +251,7 @@ class Run(Iterator[Record]):
         except FileNotFoundError:
             raise
         except Exception as error:
-            raise ValueError(f"{path} is no saved run (or a damaged one): {str(error).splitlines()[0]}") from error
+            raise ValueError(f"{path} is no saved run (or a damaged one): {(str(error) or repr(error)).splitlines()[0]}") from error
         if not isinstance(state, dict) or "made_with" not in state:
             raise ValueError(f"{path} holds no run state; hint: it must come from Run.save")
         self.load_state_dict(state)

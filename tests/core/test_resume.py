@@ -87,12 +87,7 @@ def saved(tmp_path):
     return tmp_path / "run.pt"
 
 
-EMPTY = pytest.param(0, marks=pytest.mark.xfail(
-    strict=True, raises=IndexError, reason="Run.load takes the first line of an error that has no text: IndexError in its place",
-))  # fmt: skip
-
-
-@pytest.mark.parametrize("cut", [EMPTY, 10, 0.5, -1])
+@pytest.mark.parametrize("cut", [0, 10, 0.5, -1])
 def test_a_file_that_was_cut_off(saved, cut):
     whole = saved.read_bytes()
     saved.write_bytes(whole[: int(len(whole) * cut) if isinstance(cut, float) else cut])
