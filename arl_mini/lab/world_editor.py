@@ -203,16 +203,34 @@ class WorldEditor:
         name = f"{self.world.states[number // 2]} {self.world.actions[number % 2]}"
         places = [(state, index) for index, state in enumerate(self.world.states)]
         controls = {
-            "to": w.Dropdown(options=places, value=move.to, layout=full),
+            "to": self._cycle(places, move.to, lambda new: self._move(number, "to", new)),
             "chance": w.BoundedFloatText(move.chance, min=0, max=1, step=0.1, layout=full),
-            "other": w.Dropdown(options=places, value=move.other, layout=full),
+            "other": self._cycle(places, move.other, lambda new: self._move(number, "other", new)),
             "reward": w.FloatText(move.reward, step=0.1, layout=full),
         }
         for field, control in controls.items():
             control.tooltip = f"{name}: {field}"
             control.add_class(f"arl-world-{field}-{number}")
-            control.observe(lambda change, field=field: self._move(number, field, change["new"]), "value")
+            if field in ("chance", "reward"):
+                control.observe(lambda change, field=field: self._move(number, field, change["new"]), "value")
         return [w.Label(name.replace(" ", " · ")), *controls.values()]
+
+    @staticmethod
+    def _cycle(options: Sequence[tuple[str, Any]], value: Any, act: Callable[[Any], None]) -> Any:
+        """A button that goes to the next option; a list would lose its keys to the notebook's shortcuts."""
+        import ipywidgets as w
+
+        at = [option for _, option in options].index(value)
+        button = w.Button(description=options[at][0], layout=w.Layout(width="100%"))
+
+        def turn(_: Any) -> None:
+            nonlocal at
+            at = (at + 1) % len(options)
+            button.description = options[at][0]
+            act(options[at][1])
+
+        button.on_click(turn)
+        return button
 
     def _move(self, number: int, field: str, value: Any) -> None:
         moves = list(self.world.moves)
@@ -220,31 +238,27 @@ class WorldEditor:
         self.change(moves=tuple(moves))
 
     def _look(self, s: int) -> Any:
-        import ipywidgets as w
+        name, looks = self.world.states[s], dict.fromkeys((*LOOKS, *self.world.looks))
 
-        options = list(dict.fromkeys((*LOOKS, *self.world.looks)))
-        choice = w.Dropdown(options=options, value=self.world.looks[s], description=self.world.states[s],
-                            layout=w.Layout(width="150px"), tooltip=f"what {self.world.states[s]} shows")
-        choice.add_class(f"arl-world-look-{s}")
+        def show(look: str) -> None:
+            self.change(looks=(*self.world.looks[:s], look, *self.world.looks[s + 1 :]))
 
-        def show(change: Any) -> None:
-            looks = list(self.world.looks)
-            looks[s] = change["new"]
-            self.change(looks=tuple(looks))
-
-        choice.observe(show, "value")
-        return choice
+        button = self._cycle([(f"{name} {look}", look) for look in looks], self.world.looks[s], show)
+        button.tooltip, button.layout.width = f"what {name} shows", "150px"
+        button.add_class(f"arl-world-look-{s}")
+        return button
 
     def _episode(self) -> list[Any]:
         import ipywidgets as w
 
-        wide = w.Layout(width="260px")
-        begin = w.Dropdown(options=[*((n, i) for i, n in enumerate(self.world.states)), (ANYWHERE, None)],
-                           value=self.world.begin, description="begins in", layout=wide)
-        horizon = w.IntSlider(self.world.horizon, 1, 6, description="horizon", continuous_update=False, layout=wide)
-        gamma = w.FloatSlider(self.world.gamma, min=0, max=1, step=0.05, description="γ", continuous_update=False,
-                              layout=wide)
-        for control, field in ((begin, "begin"), (horizon, "horizon"), (gamma, "gamma")):
+        wide = w.Layout(width="150px")
+        places = [*((f"begins in {n}", i) for i, n in enumerate(self.world.states)), (f"begins in {ANYWHERE}", None)]
+        begin = self._cycle(places, self.world.begin, lambda new: self.change(begin=new))
+        begin.layout.width = "150px"
+        begin.add_class("arl-world-begin")
+        horizon = w.BoundedIntText(self.world.horizon, min=1, max=6, description="horizon", layout=wide)
+        gamma = w.BoundedFloatText(self.world.gamma, min=0, max=1, step=0.05, description="γ", layout=wide)
+        for control, field in ((horizon, "horizon"), (gamma, "gamma")):
             control.add_class(f"arl-world-{field}")
             control.observe(lambda change, field=field: self.change(**{field: change["new"]}), "value")
         return [begin, horizon, gamma]

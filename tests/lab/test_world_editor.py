@@ -78,17 +78,13 @@ def test_climbing_follows_the_gradient_and_forgetting_goes_back():
     assert editor.theta[0] == [0.0, 0.0] and editor.solved.objective == pytest.approx(0.1)
 
 
-def test_every_control_reaches_the_world():
+def test_every_number_reaches_the_world():
     editor = lab.world_editor(solve, static=False)
     for name, value, read in (
-        ("to-0", 3, lambda w: w.moves[0].to),
         ("chance-0", 0.25, lambda w: w.moves[0].chance),
-        ("other-0", 1, lambda w: w.moves[0].other),
         ("reward-7", -4.0, lambda w: w.moves[7].reward),
-        ("look-3", "▲", lambda w: w.looks[3]),
         ("horizon", 2, lambda w: w.horizon),
         ("gamma", 0.5, lambda w: w.gamma),
-        ("begin", None, lambda w: w.begin),
     ):
         before = find(editor.widget, "view").value
         find(editor.widget, name).value = value
@@ -97,10 +93,24 @@ def test_every_control_reaches_the_world():
             assert find(editor.widget, "view").value != before, name
 
 
+def test_every_choice_goes_round_and_reaches_the_world():
+    editor = lab.world_editor(solve, static=False)
+    for name, words, read in (
+        ("to-0", "CDAB", lambda w: w.states[w.moves[0].to]),
+        ("other-0", "DABC", lambda w: w.states[w.moves[0].other]),
+        ("look-3", "●■▲◆", lambda w: w.looks[3]),
+        ("begin", ("B", "C", "D", "any", "A"), lambda w: "any" if w.begin is None else w.states[w.begin]),
+    ):
+        button = find(editor.widget, name)
+        for word in words:
+            button.click()
+            assert read(editor.world) == word and button.description.endswith(word)
+
+
 def test_fewer_looks_mean_fewer_rows():
     editor = lab.world_editor(solve, static=False)
     editor.climb(3)
-    find(editor.widget, "look-0").value = "■"
+    find(editor.widget, "look-0").click()  # from ● to ■
     assert editor.theta == [[0.0, 0.0], [0.0, 0.0]]
 
 
