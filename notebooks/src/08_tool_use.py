@@ -18,13 +18,12 @@
 # first two, small enough to watch. The rest of the chapter's demonstrations follow in a later edition.
 
 # %%
-from dataclasses import dataclass
-
 import matplotlib.pyplot as plt
 import pandas as pd
+import survey_taxonomy
 import torch
 
-from arl_mini import GRPO, collate, demonstrate, envs, evaluate, experiments, imitate, lab, models, ops, train
+from arl_mini import GRPO, collate, envs, evaluate, experiments, lab, models, ops, train
 
 budget = lab.budget()
 lab.style.use()
@@ -155,7 +154,9 @@ lab.curves({"outcome RL": failing.curves["outcome RL"]}, y="success", smooth=5);
 
 # %% [markdown]
 # Imitation of clean traces never meets a tool that is down, so it cannot teach what to do then. What does the imitator do? It
-# calls, as it was shown, and calls again. With a tool that works it is as good as RL, or better:
+# calls, as it was shown, and calls again. With a tool that works it is as good as RL, or better. (In a first version of this
+# world every call failed by chance and asking again was the right thing to do. There imitation did almost as well as RL, for
+# the wrong reason: it had learned to call, so it called again. A test must tell habit from insight.)
 
 # %%
 columns = {"product_success": "right, tool works", "product_failing_success": "right, tool down in 30 %",
@@ -229,6 +230,12 @@ lab.microscope(paid[-1].episodes[:2])
 # - **OTC-PO** prices calls; its reward is not ours to the letter (it scales the outcome), the idea is.
 # - **GiGPO** and **SPA-RL** work on credit over many calls (chapters 05 and 13).
 #
+# All works that the survey places in §3.2, with what this project has of them:
+
+# %%
+survey_taxonomy.table("3.2")
+
+# %% [markdown]
 # **What does not transfer.** "Emergence" here is selection among behaviours that the warm start already had at a few per
 # cent; the card says so. A model this small cannot be prompted into a new tool. And a calculator never lies.
 #
