@@ -10,10 +10,10 @@ from tests.core.stage import Talk, chatty
 STEPS = 12
 
 
-def begin() -> Run:
+def begin(weights: int = 1) -> Run:
     """A run with everything that a state must hold: a reference, minibatches, a second moment, a refilling plan."""
     return train(
-        chatty(1), Talk(), DAPO(beta=0.05, rounds=3), steps=STEPS, prompts=3, tries=3, epochs=2, minibatches=2, micro=2, lr=1e-2,
+        chatty(weights), Talk(), DAPO(beta=0.05, rounds=3), steps=STEPS, prompts=3, tries=3, epochs=2, minibatches=2, micro=2, lr=1e-2,
         limits=Limits(6, 3, 80), seed=9,
     )  # fmt: skip
 

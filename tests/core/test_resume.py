@@ -46,6 +46,15 @@ def test_saving_changes_nothing(unbroken, tmp_path):
     assert records == unbroken[:3]
 
 
+def test_a_loaded_run_may_have_begun_from_other_weights(unbroken, tmp_path):
+    """The reference comes from the file too, not from the policy that the new run was given."""
+    run = begin()
+    next(run)
+    run.save(tmp_path / "run.pt")
+    again = begin(weights=2).load(tmp_path / "run.pt")
+    assert [plain(next(again)) for _ in range(2)] == unbroken[1:3]
+
+
 def test_a_loaded_run_may_be_one_that_has_gone_elsewhere(unbroken, tmp_path):
     """Loading replaces all that the next record depends on: weights, reference, moments, step."""
     run = begin()
