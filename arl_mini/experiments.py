@@ -9,7 +9,6 @@ A chapter trains one seed live with the same settings and recomputes its claim f
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,8 +164,7 @@ EXPERIMENTS = {
 
 def path(name: str) -> Path:
     """Where an experiment's runs are recorded."""
-    data = os.environ.get("ARL_DATA") or Path(__file__).resolve().parents[1] / "data"
-    return Path(data) / "runs" / f"{name}.jsonl"
+    return models.checkpoints.folder().parent / "runs" / f"{name}.jsonl"
 
 
 def record(name: str, seeds: Sequence[int] = ()) -> Iterator[str]:
