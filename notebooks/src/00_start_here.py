@@ -115,7 +115,7 @@ print(by_hand.numpy().round(2))
 # One seed trains here, live. Press *Stop* when you have seen enough: the cells below go on with what was learned.
 
 # %%
-settings = experiments.QUEST | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60))
+settings = experiments.ch00.QUEST | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60))
 run = train(policy, envs.Quest(), GRPO(), seed=0, **settings)
 live = lab.live(run, title="Quest", show=("success", "signal_share", "entropy"))
 live

@@ -385,7 +385,7 @@ for name, J in (("last observation", without), ("whole history", whole)):
 
 # %%
 novice = models.load("tmaze-novice")
-settings = experiments.TMAZE | dict(steps=budget.pick(smoke=2, cpu=40, gpu=40))
+settings = experiments.ch01.TMAZE | dict(steps=budget.pick(smoke=2, cpu=40, gpu=40))
 run = train(novice, envs.Finite(maze), Reinforce(), seed=0, **settings)
 live = lab.live(run, title="T-maze, cue in context", show=("success", "reward"))
 live

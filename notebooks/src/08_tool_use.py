@@ -57,7 +57,7 @@ novice = models.load("calc-novice")
 pd.Series(novice.card).drop("about").to_frame("calc-novice")
 
 # %%
-limits = experiments.CALC["limits"]
+limits = experiments.ch08.CALC["limits"]
 lab.microscope(evaluate.episodes(novice, envs.Calc(("product",), failing=0.3), 4, limits=limits), first=4)
 
 # %% [markdown]
@@ -100,7 +100,7 @@ print(f"{batch.mask.sum():.0f} tokens sampled, {forced:.0f} forced by the world"
 
 # %%
 policy = models.load("calc-novice")
-settings = experiments.CALC | dict(steps=budget.pick(smoke=2, cpu=80, gpu=80))
+settings = experiments.ch08.CALC | dict(steps=budget.pick(smoke=2, cpu=80, gpu=80))
 run = train(policy, envs.Calc(failing=0.3), GRPO(), seed=0, **settings)
 live = lab.live(run, title="Calc with a failing tool", show=("success", "turns", "entropy"))
 live
@@ -112,7 +112,7 @@ records = await live.done()
 def measured(policy) -> pd.Series:
     """What the policy does on held-out products with the failing tool."""
     wanted = {"success": "right", "call_share": "calls", "switch_share": "turns to the other tool"}
-    found = experiments.measure_calc(policy)
+    found = experiments.ch08.measure_calc(policy)
     return pd.Series({words: found.get(f"product_failing_{name}") for name, words in wanted.items()})
 
 

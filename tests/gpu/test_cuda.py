@@ -26,7 +26,7 @@ def exact_products():
 
 def test_engine_agrees_with_scorer():
     policy = models.load("quest-novice").to("cuda")
-    batch = collate(rollout(policy, envs.Quest(), range(16), 8, limits=experiments.QUEST["limits"]), "cuda")
+    batch = collate(rollout(policy, envs.Quest(), range(16), 8, limits=experiments.ch00.QUEST["limits"]), "cuda")
     with torch.no_grad():
         scored = models.score(policy, batch).logp
     assert float(((scored - batch.old_logp) * batch.mask).abs().max()) < 1e-4
@@ -34,10 +34,10 @@ def test_engine_agrees_with_scorer():
 
 def test_chapter_00_learns():
     policy = models.load("quest-novice").to("cuda")
-    before = evaluate.success(policy, envs.Quest(), limits=experiments.QUEST["limits"])
-    for _ in train(policy, envs.Quest(), GRPO(), seed=0, **experiments.QUEST):
+    before = evaluate.success(policy, envs.Quest(), limits=experiments.ch00.QUEST["limits"])
+    for _ in train(policy, envs.Quest(), GRPO(), seed=0, **experiments.ch00.QUEST):
         pass
-    after = evaluate.success(policy, envs.Quest(), limits=experiments.QUEST["limits"])
+    after = evaluate.success(policy, envs.Quest(), limits=experiments.ch00.QUEST["limits"])
     assert after.mean >= before.mean + 0.3 and after.mean >= 0.7, f"{before} → {after}"
 
 
