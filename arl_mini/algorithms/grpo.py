@@ -29,7 +29,7 @@ class GRPO(Algorithm):
     Departs from the paper: std has Bessel's correction, as all public code has and the paper leaves open; a
     group of one, or of equal rewards, has A = 0, where Eq. (17) divides by zero. Survey Eq. (16) prints
     neither KL nor 1/n_i; the paper has both, and so has this class. beta defaults to 0, the paper's value is
-    0.04.
+    0.04. TRL multiplies k3 by r unless told otherwise, for an unbiased gradient of the KL.
     """
 
     clip_low: float = 0.2

@@ -12,6 +12,7 @@ from arl_mini.algorithms.dpo import mismatched
 from arl_mini.bridges.trl import prompts
 from arl_mini.models import TinyLM, score
 
+from tests.algorithms.walkthrough import module
 from . import peers
 
 LENGTH = 24  # DrGRPO's constant
@@ -37,6 +38,7 @@ GRPO_FAMILY = {
     "GSPO": (a.GSPO(clip_low=0.01, clip_high=0.02), dict(
         loss_type="grpo", importance_sampling_level="sequence", epsilon_low=0.01, epsilon_high=0.02)),
     "CISPO": (a.CISPO(clip_high=0.28), dict(loss_type="cispo", epsilon_high=1.28)),
+    "SAPO": (module().SAPO(), dict(loss_type="sapo")),  # CONTRIBUTING.md's example
     "GMPO": (a.GMPO(clip_low=0.05, clip_high=0.05), dict(epsilon_low=0.05, epsilon_high=0.05)),
 }  # fmt: skip
 
