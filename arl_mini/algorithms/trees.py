@@ -175,9 +175,9 @@ class ARPO(GRPO):
         return min(max(self.base + self.slope * rise, 0.0), 1.0)
 
     def reward(self, batch: Batch) -> Batch:
-        return batch.set(rewards=at_end(judged(batch.episodes, self.worth).to(batch.rewards), batch.mask))
+        return batch.set(rewards=at_end(judged(batch.episodes, self.pay).to(batch.rewards), batch.mask))
 
-    def worth(self, episode: Episode) -> float:
+    def pay(self, episode: Episode) -> float:
         """What a try is paid."""
         if not well_formed(episode):
             return -1.0

@@ -47,6 +47,7 @@ def test_known_entries():
     assert (dapo.parent, dapo.family, dapo.paper) == (GRPO, "GRPO", "2503.14476")
     assert dapo.changes == ("sampler", "reward", "clip", "reduction")
     assert "extra loss" in papo.changes and "KL" in papo.changes
+    assert found["ARPO"].changes == ("sampler", "reward", "advantage", "reduction")  # it has no margin of pairs
     assert rloo.changes == ("advantage",) and rloo.chapter == "02_policy_gradients"
 
 

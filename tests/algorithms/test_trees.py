@@ -184,11 +184,11 @@ def test_what_a_try_is_paid():
     )
     arpo = ARPO(tools=("py", "abacus"))
     assert (
-        arpo.worth(right) == 1.1
-        and ARPO().worth(right) == 1.0
-        and ARPO(tools=("py", "spade")).worth(right) == 1.0
+        arpo.pay(right) == 1.1
+        and ARPO().pay(right) == 1.0
+        and ARPO(tools=("py", "spade")).pay(right) == 1.0
     )
     wrong = leaf(terminated=True)
-    assert arpo.worth(wrong) == 0.0 and arpo.worth(leaf()) == -1.0
-    assert arpo.worth(leaf(terminated=True, success=True, infos=[{"malformed": True}])) == -1.0
+    assert arpo.pay(wrong) == 0.0 and arpo.pay(leaf()) == -1.0
+    assert arpo.pay(leaf(terminated=True, success=True, infos=[{"malformed": True}])) == -1.0
     assert arpo.reward(collate([right])).reward.tolist() == pytest.approx([1.1])
