@@ -66,16 +66,20 @@ class Episode:
     @property
     def pieces(self) -> list[str]:
         """The text of each token."""
-        return [self.tokenizer.decode([int(t)]) for t in self.tokens]
+        return [self._decode([int(t)]) for t in self.tokens]
 
     @property
     def text(self) -> str:
         """The whole episode as text, special tokens kept."""
-        return self.tokenizer.decode(self.tokens.tolist())
+        return self._decode(self.tokens.tolist())
 
     def said(self, turn: int) -> str:
         """What the policy sampled in one turn."""
-        return self.tokenizer.decode(self.tokens[(self.turn == turn) & (self.mask > 0)].tolist())
+        return self._decode(self.tokens[(self.turn == turn) & (self.mask > 0)].tolist())
+
+    def _decode(self, ids: list[int]) -> str:
+        """The exact text: some tokenizers drop a space before a mark unless told otherwise."""
+        return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
 @dataclass

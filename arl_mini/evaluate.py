@@ -37,10 +37,31 @@ def proportion(values: Sequence[bool]) -> Interval:
     return Interval(p, max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half)), n)  # p inside, rounding or not
 
 
-def bootstrap(values: Sequence[float], draws: int = 10_000, seed: int = 0) -> Interval:
-    """A mean with its percentile bootstrap interval; for paired differences over seeds.
+# The 97.5 % points of Student's t with 1, 2, … 30 degrees of freedom.
+STUDENT = (
+    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314,
+    2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
+)  # fmt: skip
 
-    Few values make it too narrow: of normal numbers it covers the mean in 93 % of cases from 20 values on, but in 90 %
+
+def mean(values: Sequence[float]) -> Interval:
+    """A mean with Student's t interval: for the few seeds of an experiment, paired differences above all.
+
+    It takes the values to be normal; of normal ones it covers the mean in 95 % of cases however few they are.
+    """
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        raise ValueError(f"an interval needs at least 2 values, got {len(values)}")
+    free, z = len(values) - 1, 1.959964
+    point = STUDENT[free - 1] if free <= len(STUDENT) else z + (z**3 + z) / (4 * free)
+    half = point * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Interval(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half, len(values))
+
+
+def bootstrap(values: Sequence[float], draws: int = 10_000, seed: int = 0) -> Interval:
+    """A mean with its percentile bootstrap interval, for many values that are far from normal.
+
+    Few values make it too narrow (`mean` is right for a handful of seeds): of normal numbers it covers the mean in 93 % of cases from 20 values on, but in 90 %
     with 10, 82 % with 5 and 73 % with 3 (no resampling of 3 values can do better than 75 %).
     """
     values = np.asarray(values, float)

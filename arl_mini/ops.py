@@ -180,11 +180,11 @@ def discount(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
     return gae(rewards, torch.zeros_like(rewards), mask, gamma, lam=1.0)
 
 
-def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> Tensor:
+def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float | Tensor) -> Tensor:
     """Generalised advantage estimates over the sampled tokens, (B, T); 0 at forced tokens.
 
     δ_t = r_t + γ V_{t⁺} − V_t,  A_t = δ_t + γλ A_{t⁺},  t⁺ the next *sampled* token of the row (V = A = 0
-    past the last one). Rewards at forced tokens are an error of the caller. Schulman et al. 2016, Eq. 16.
+    past the last one); λ one number, or one a row (B,). Rewards at forced tokens are an error of the caller. Schulman et al. 2016, Eq. 16.
     """
     _same_shape(rewards=rewards, values=values, mask=mask)
     if bool(((rewards != 0) & (mask == 0)).any()):

@@ -275,10 +275,10 @@ class _Table:
         reply = check_reply(env.step(said), env, said)
         self.rewards[i, length - 1] = reply.reward
         self.infos[i].append(reply.info)
-        forced = encode(self.policy.tokenizer, self.policy.format.observation(reply.text))
+        whole = bool((self.tokens[i, length - 1] == self.stops).any())  # not cut at turn_tokens
+        forced = encode(self.policy.tokenizer, self.policy.format.observation(reply.text, whole))
         end = length + len(forced)
         cut = self.now[i] + 1 >= self.limits.turns or end >= self.limits.total
-        whole = bool((self.tokens[i, length - 1] == self.stops).any())  # not cut at turn_tokens
         self.terminated[i] = reply.done and whole
         self.truncated[i] = not self.terminated[i] and (reply.done or reply.truncated or cut)
         self.over[i] = self.terminated[i] or self.truncated[i]

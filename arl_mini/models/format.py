@@ -17,6 +17,7 @@ class Format:
     obs_before: str = tok.OBS
     obs_after: str = tok.OBS_END
     stops: tuple[str, ...] = (tok.ACT_END, tok.END)
+    end: str = ""  # what a chat template writes behind an answer; a turn that was cut lacks it
     chat: bool = False  # True: the world's `render_chat()` instructions come first
 
     def prompt(self, task: str, instructions: str = "") -> str:
@@ -33,9 +34,9 @@ class Format:
         text = text.removesuffix(ended).rstrip()
         return text if text.endswith(tok.ACT_END) else text + tok.END
 
-    def observation(self, text: str) -> str:
-        """The text that is forced after a turn."""
-        return f"{self.obs_before}{text}{self.obs_after}"
+    def observation(self, text: str, whole: bool = True) -> str:
+        """The text that is forced after a turn; whole: the turn came to its end, it was not cut."""
+        return f"{'' if whole else self.end}{self.obs_before}{text}{self.obs_after}"
 
 
 TINY = Format()

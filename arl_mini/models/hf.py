@@ -276,7 +276,7 @@ def chat_format(tokenizer, model=None) -> Format:
     ids = ids if isinstance(ids, list) else [] if ids is None else [ids]
     ends = [end, tokenizer.eos_token, *tokenizer.convert_ids_to_tokens(ids)]
     stops = tuple(dict.fromkeys(t for t in ends if t and len(encode(tokenizer, t)) == 1))
-    return Format(before, after, gap + OBS, OBS_END + again, stops, chat=True)
+    return Format(before, after, gap + OBS, OBS_END + again, stops, end, chat=True)
 
 
 def _render(tokenizer) -> tuple[str, str, str, str]:

@@ -170,7 +170,7 @@ class TinyLM(nn.Module):
         positions, places, longest = cache.begin(tokens.shape[1], rows)
         turn = self._turn(positions, longest)
         blocked = torch.arange(longest, device=tokens.device) > positions[..., None]  # (n, q, longest)
-        bias = torch.where(blocked, -torch.inf, 0.0)
+        bias = torch.where(blocked, -torch.inf, 0.0).to(self.embed.dtype)
         if tokens.shape[1] > 1:  # all heads of a position share its bias
             bias = bias.repeat_interleave(self.config.heads, 1)
         x = self.embed[tokens]

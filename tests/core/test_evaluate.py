@@ -68,12 +68,36 @@ def test_a_share_of_nothing_is_an_error():
         proportion([])
 
 
-def covered(n: int, times: int = 1500) -> float:
+@pytest.mark.parametrize("n", [2, 3, 5, 12, 31, 32, 60, 400])
+def test_the_interval_of_a_mean_is_students(n):
+    values = np.random.default_rng(n).normal(size=n)
+    got = evaluate.mean(values)
+    wanted = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (got.low, got.high) == pytest.approx((wanted.low, wanted.high), rel=1e-3)
+    assert got.mean == pytest.approx(values.mean()) and got.n == n
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_it_covers_the_mean_of_few_values(n):
+    assert covered(n, interval=lambda values, i: evaluate.mean(values)) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("values", [[], [1.0]])
+def test_a_mean_needs_two_values(values):
+    with pytest.raises(ValueError, match=f"an interval needs at least 2 values, got {len(values)}"):
+        evaluate.mean(values)
+
+
+def resampled(values, i: int):
+    return bootstrap(values, draws=300, seed=i)
+
+
+def covered(n: int, times: int = 1500, interval=resampled) -> float:
     """How often the interval of n normal numbers holds their mean."""
     rng, hits = np.random.default_rng(n), 0
     for i in range(times):
-        interval = bootstrap(rng.normal(size=n) + 3.0, draws=300, seed=i)
-        hits += interval.low <= 3.0 <= interval.high
+        found = interval(rng.normal(size=n) + 3.0, i)
+        hits += found.low <= 3.0 <= found.high
     return hits / times
 
 

@@ -66,7 +66,9 @@ class TestFormat:
         system = "<|im_start|>system\nBe kind<|im_end|>\n"
         opened = "<|im_end|>\n<|im_start|>assistant\n"
         assert format.prompt(" go", "Rules") == f"{system}<|im_start|>user\nRules\n go{opened}"
-        assert format.observation(" hall") == f"\n<|im_start|>user\n<obs> hall</obs>{opened}"
+        heard = f"\n<|im_start|>user\n<obs> hall</obs>{opened}"
+        assert format.observation(" hall") == heard
+        assert format.observation(" hall", whole=False) == f"<|im_end|>{heard}", "a turn that was cut is closed first"
 
     def test_a_template_with_brackets(self):
         format = self.policy(self.BRACKETS).format

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from arl_mini.models import SIZES, TinyConfig, TinyLM
 from arl_mini.models.tiny import shared_beginnings
+from arl_mini.rollout import Limits, rollout
 from tests.core.drawn import CHECKED
-from tests.core.stage import TOKENIZER, chatty
+from tests.core.stage import TOKENIZER, Echo, chatty
 
 SHAPES = [
     dict(width=32, layers=2, heads=2, hidden=48), dict(width=8, layers=1, heads=1, hidden=4),
@@ -137,3 +138,8 @@ def test_positions_beyond_the_first_table_of_angles():
     long = policy(tokens)
     assert (long[:, :10] - short).abs().max() < 1e-5
     assert (policy(tokens[:, :600])[0, -1] - long[0, 599]).abs().max() < 1e-5
+
+
+def test_a_policy_in_double_precision_plays():
+    policy = chatty(0).double()
+    assert [e.turns > 0 for e in rollout(policy, Echo(), range(2), 2, limits=Limits(4, 2, 60))] == [True] * 4
