@@ -53,7 +53,8 @@ def mean(values: Sequence[float]) -> Interval:
     if len(values) < 2:
         raise ValueError(f"an interval needs at least 2 values, got {len(values)}")
     free, z = len(values) - 1, 1.959964
-    point = STUDENT[free - 1] if free <= len(STUDENT) else z + (z**3 + z) / (4 * free)
+    wide = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)  # beyond the table
+    point = STUDENT[free - 1] if free <= len(STUDENT) else wide
     half = point * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Interval(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half, len(values))
 
