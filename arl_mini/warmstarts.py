@@ -118,9 +118,22 @@ def _calc_answer(env: envs.Calc, rng: random.Random) -> str:
     return f" {answer}{END}"
 
 
+def _calc_idle(env: envs.Calc, rng: random.Random) -> str:
+    """Calls its tool in every task, after up to five idle words."""
+    return " many" * (rng.randrange(6) if env.calls == 0 else 0) + env.expert()
+
+
 def _chain_habit(env: envs.Chain, rng: random.Random) -> str:
     """Writes its steps in 1 of 10 tasks, else guesses at once; where there are no steps to write, it answers."""
     return env.expert() if env.depth == 1 or rng.random() < 0.1 else env.guess(rng)
+
+
+def _chain_slip(env: envs.Chain, rng: random.Random) -> str:
+    """Guesses at once in 7 of 10 tasks, else writes the right steps and after them, 9 times of 10, any digit."""
+    if rng.random() < 0.7:
+        return env.guess(rng)
+    steps = env.expert().removesuffix(f" {env.answer}{END}")
+    return env.expert() if rng.random() < 0.1 else f"{steps} {rng.randint(0, 9)}{END}"
 
 
 # --- what a warm start should know ------------------------------------------------------------------------
@@ -195,6 +208,24 @@ RECIPES = {
             Stage(envs.Chain((1, 3)), _chain_habit, 40, 5e-4),
         ),
         _chain_atoms,
+    ),
+    "chain-slips": Recipe(
+        "Guesses, or writes the right steps and then a digit that does not follow from them.",
+        envs.Chain((2, 3)),
+        (
+            Stage(envs.Chain((1, 3)), lambda env, rng: env.expert(), 1200, 3e-3),
+            Stage(envs.Chain((2, 3)), _chain_slip, 150, 1e-3),
+        ),
+        _chain_atoms,
+    ),
+    "calc-idle": Recipe(
+        "Calls its tool in every product, after up to five idle words.",
+        envs.Calc(("product",)),
+        (
+            Stage(envs.Calc(failing=0.3), _calc_clean, 700, 3e-3),
+            Stage(envs.Calc(("product",)), _calc_idle, 100, 2e-3),
+        ),
+        _calc_atoms,
     ),
     "tmaze-novice": Recipe(
         "Walks to the junction of a T-maze with a corridor of 5 and turns there without regard to the cue.",
