@@ -3,8 +3,11 @@
 from .base import Env, Reply, act, check_env, malformed, parse_act
 from .calc import Calc
 from .chain import Chain
+from .craft import Craft
 from .finite import Finite
 from .quest import Quest
 from .taste import Taste
 
-__all__ = ["Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Finite", "Quest", "Taste"]
+__all__ = [
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Quest", "Taste",
+]  # fmt: skip

@@ -5,8 +5,9 @@ import random
 import pytest
 import torch
 
-from arl_mini.envs import Calc, Chain, Finite, Quest, Taste, act, check_env
+from arl_mini.envs import Calc, Chain, Craft, Finite, Quest, Taste, act, check_env
 from arl_mini.formal import random_mdp, tiger, tmaze
+from arl_mini.formal.models import walk
 from arl_mini.models.tokenizer import END, pieces
 
 
@@ -19,6 +20,7 @@ WORLDS = [
     Calc(), Calc(kinds=("sum",)), Calc(kinds=("product",), failing=0.5, price=0.1), Calc(failing=1.0), Calc(tool=False),
     Calc(price=-0.1, calls=2),
     Chain(), Chain(depths=(1, 1)), Chain(depths=(9, 9), score="chain"), Chain(depths=(2, 4), score="chain"),
+    Craft(), Craft((1, 4), spare=2, slack=0), Craft((2, 2), spare=9, slack=8),
     Taste(), Taste(group=3, noise=2.0), Taste(paid=False),
     Finite(tmaze(2)), Finite(tmaze(4)),
 ]  # fmt: skip
@@ -28,6 +30,11 @@ worlds = pytest.mark.parametrize("env", WORLDS, ids=lambda env: f"{type(env).__n
 @worlds
 def test_it_keeps_the_contract(env):
     check_env(env, seeds=range(40))
+
+
+@pytest.mark.parametrize("env", [Finite(tiger()), Finite(walk()), Craft(score="discoveries")], ids=lambda env: env.words[:20])
+def test_worlds_without_a_prize_at_the_end_keep_it_too(env):
+    check_env(env, turns=200)
 
 
 @worlds
@@ -112,7 +119,7 @@ def best_constant(env, candidates) -> float:
 
 @pytest.mark.parametrize("env, most", [
     (Chain(), 0.17), (Chain(depths=(2, 3), score="chain"), 0.02), (Chain(depths=(1, 1), score="chain"), 0.17),
-    (Calc(tool=False), 0.12), (Calc(kinds=("product",), tool=False), 0.02), (Taste(), 0.35), (Quest(), 0.0),
+    (Craft(), 0.0), (Calc(tool=False), 0.12), (Calc(kinds=("product",), tool=False), 0.02), (Taste(), 0.35), (Quest(), 0.0),
 ], ids=lambda p: f"{type(p).__name__}{sorted(vars(p).items())}"[:40] if hasattr(p, "words") else "")  # fmt: skip
 def test_no_constant_answer_wins_more_than_its_share(env, most):
     """The best of all answers that an expert gives to 60 tasks: about the share of tasks that have it."""
@@ -141,6 +148,9 @@ def test_silence_is_no_way_out_of_a_finite_world(model):
     (lambda: Calc(failing=1.5), "failing is a share in .*, got 1.5"), (lambda: Calc(failing=-0.1), "failing is a share"),
     (lambda: Chain(depths=(0, 3)), "depths must be a range within 1 to 9, got"), (lambda: Chain(depths=(3, 2)), "depths must be"),
     (lambda: Chain(score="all"), "score must be 'final' or 'chain', got 'all'"),
+    (lambda: Craft((0, 2)), "depths must be a range within 1 to 4, got"), (lambda: Craft((1, 5)), "depths must be"),
+    (lambda: Craft(spare=-1), "spare and slack must be at least 0, got -1 and 2"),
+    (lambda: Craft(score="fun"), "score must be 'goal' or 'discoveries', got 'fun'"),
     (lambda: Taste(noise=0), "noise is a temperature and must be positive, got 0"),
 ])  # fmt: skip
 def test_a_configuration_that_cannot_be_is_named(make, message):
