@@ -1,0 +1,255 @@
+"""Chapter 06: every algorithm on one task, with one budget of sampled tokens."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from .. import algorithms, envs, evaluate, ops
+from ..algorithms.base import Algorithm, Sampler
+from ..algorithms.dpo import KTO, Pair, choose_pairs
+from ..algorithms.grpo import GRPO
+from ..algorithms.ppo import LitePPO
+from ..algorithms.preference import best_and_worst
+from ..algorithms.rerolls import token_starts
+from ..batch import Batch, Episode
+from ..imitate import imitate
+from ..rollout import Limits, rollout
+from ..train import Run, Settings
+from .kinds import FRESH_SEEDS, Experiment
+
+TASK, LIMITS = envs.Chain((2, 3)), Limits(turn_tokens=10, turns=1, total=32)
+BUDGET = 8_000  # sampled tokens of one run, those of tries that are thrown away included
+MARKS = 8  # held-out success is measured each time another 1/MARKS of the budget is spent
+SETTINGS = dict(steps=100_000, prompts=12, tries=8, epochs=2, minibatches=2, limits=LIMITS)
+UPDATES = 24  # of an offline fit, whose budget goes into its data
+RATES = (1e-4, 3e-4, 1e-3)
+
+
+def sampled(episodes: Sequence[Episode]) -> int:
+    """Sampled tokens in all."""
+    return int(sum(e.mask.sum() for e in episodes))
+
+
+class Metered(Run):
+    """A run that knows what it cost: every token it sampled, kept or not, and the expert's that it was shown.
+
+    A record counts what its update was made of. A filter, a re-roll or a judge's tries cost tokens as well.
+    """
+
+    def __init__(self, policy, algorithm: Algorithm, lr: float, seed: int, **changes):
+        settings = Settings(**{**SETTINGS, "lr": lr, "seed": seed, **changes})
+        super().__init__(policy, TASK, algorithm, settings)
+        self.spent = self.shown = 0
+
+    def _sampler(self) -> Sampler:
+        base = super()._sampler()
+
+        def spend(episodes: list[Episode], known: int = 0) -> list[Episode]:
+            self.spent += sampled(episodes) - known
+            return episodes
+
+        def demonstrate(seeds: Sequence[int]) -> list[Episode]:
+            shown = base.demonstrate(seeds)
+            self.shown += sampled(shown)
+            return shown
+
+        def fork(episodes, positions, tries):
+            known = sum(int(e.mask[:p].sum()) for e, p in zip(episodes, positions))
+            return spend(base.fork(episodes, positions, tries), tries * known)
+
+        def branch(episodes, turns, tries):
+            known = sum(int(e.mask[e.turn < k].sum()) for e, k in zip(episodes, turns))
+            return spend(base.branch(episodes, turns, tries), tries * known)
+
+        return replace(
+            base,
+            rollout=lambda seeds, tries: spend(base.rollout(seeds, tries)),
+            retry=lambda episodes: spend(base.retry(episodes), sampled(episodes)),
+            demonstrate=demonstrate, fork=fork, branch=branch,
+        )  # fmt: skip
+
+
+def held_out(policy) -> float:
+    """Share of 128 held-out tasks solved, always the same tasks."""
+    return evaluate.success(policy, TASK, 128, limits=LIMITS).mean
+
+
+@dataclass(frozen=True)
+class OnBudget:
+    """Train until the budget of sampled tokens is spent; a row of numbers each time a mark is passed."""
+
+    algorithm: Algorithm
+    lr: float
+    changes: dict  # of SETTINGS
+    budget: int = BUDGET
+    marks: int = MARKS
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        """Yields mark, spent, shown, updates, held_out and the mean signal_share since the mark before."""
+        run = Metered(policy, self.algorithm, self.lr, seed, **self.changes)
+        mark, signal = 1, []
+        for record in run:
+            signal.append(record.signal_share)
+            if run.spent * self.marks < mark * self.budget:
+                continue
+            row = {"spent": run.spent, "shown": run.shown, "updates": record.step, "held_out": held_out(policy)}
+            row["signal_share"] = float(np.mean(signal))
+            while mark <= self.marks and run.spent * self.marks >= mark * self.budget:
+                yield {"mark": mark, **row}
+                mark += 1
+            if mark > self.marks:
+                return
+            signal = []
+
+
+@dataclass(frozen=True)
+class Offline:
+    """Spend the whole budget on tries of the start policy, then learn from those alone.
+
+    fit(policy, pairs, lr, seed) → an iterator over UPDATES updates; pairs: best and worst try of a task.
+    """
+
+    fit: Callable[..., Iterator]
+    lr: float
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        """Yields mark, spent, updates and held_out, MARKS times."""
+        pairs, spent = pairs_of(policy, seed)
+        mark = 1
+        for step, _ in enumerate(self.fit(policy, pairs, self.lr, seed), 1):
+            if step * MARKS >= mark * UPDATES:
+                yield {"mark": mark, "spent": spent, "shown": 0, "updates": step, "held_out": held_out(policy)}
+                mark += 1
+
+
+def pairs_of(policy, seed: int, budget: int = BUDGET) -> tuple[list[Pair], int]:
+    """Best and worst of 8 tries of each task, tasks until the budget is spent; and the tokens it took."""
+    tried: list[Episode] = []
+    spent, first = 0, 1_000_000 * (seed + 1)
+    while spent < budget:
+        more = rollout(policy, TASK, range(first, first + 32), SETTINGS["tries"], seed=seed, limits=LIMITS)
+        tried += [replace(e, group=e.group + first) for e in more]
+        spent, first = spent + sampled(more), first + 32
+    return choose_pairs(tried, best_and_worst), spent
+
+
+def preferring(kind: type[Algorithm]) -> Callable[..., Iterator]:
+    """A fit of one of the DPO family to given pairs; KTO takes them apart."""
+
+    def fit(policy, pairs: list[Pair], lr: float, seed: int) -> Iterator:
+        labelled = [(e, good) for pair in pairs for e, good in zip(pair, (True, False))]
+        algorithm = kind(labelled=labelled) if kind is KTO else kind(pairs=pairs)
+        return Metered(policy, algorithm, lr, seed, steps=UPDATES, prompts=48)
+
+    return fit
+
+
+def imitating(policy, pairs: list[Pair], lr: float, seed: int) -> Iterator:
+    """Imitation of the preferred tries, with as many optimizer steps and rows as the others."""
+    losses = imitate(policy, [best for best, _ in pairs], steps=4 * UPDATES, rows=48, lr=lr, seed=seed)
+    return (loss for step, loss in enumerate(losses) if step % 4 == 3)
+
+
+# What a class is given beyond its defaults: its own docstring asks for it, or it goes over fixed tasks.
+FIELDS = {"VAPO": {"alpha": 1.0}, "VinePPO": {"steps": token_starts}, "PSGPO": {"steps": token_starts}}
+CHANGES = {name: {"tasks": tuple(range(256))} for name in ("GRESO", "SRPO")}
+OFFLINE = ("DPO", "BetaDPO", "SimPO", "IPO", "KTO", "ORPO")
+IMITATION = "imitation of winners"
+
+
+def arm(name: str, lr: float) -> OnBudget | Offline:
+    """One algorithm, by its class name or IMITATION, at a learning rate."""
+    if name == IMITATION:
+        return Offline(imitating, lr)
+    kind = getattr(algorithms, name)
+    if name in OFFLINE:
+        return Offline(preferring(kind), lr)
+    return OnBudget(kind(**FIELDS.get(name, {})), lr, CHANGES.get(name, {}))
+
+
+def measure(policy) -> dict[str, float]:
+    """On 512 held-out tasks: share solved, share with written steps, sampled tokens a try."""
+    tried = evaluate.episodes(policy, TASK, 512, limits=LIMITS)
+    return {
+        "success": sum(e.success for e in tried) / len(tried),
+        "thinking": sum(e.infos[-1]["thinking"] for e in tried) / len(tried),
+        "length": sampled(tried) / len(tried),
+    }
+
+
+@dataclass(frozen=True)
+class BatchStd(GRPO):
+    """The first of LitePPO's two ingredients alone: divide by the std of the whole batch, not of the group."""
+
+    advantages = LitePPO.advantages
+
+
+@dataclass(frozen=True)
+class TokenMean(GRPO):
+    """The second alone: every token weighs the same, not every row."""
+
+    def reduce(self, x: Tensor, batch: Batch) -> Tensor:
+        return ops.token_mean(x, batch.mask)
+
+
+@dataclass(frozen=True)
+class OnUpdates:
+    """GRPO for a number of updates, whatever they cost: how not to compare."""
+
+    tries: int
+    updates: int = 24
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        """Yields updates, spent and held_out after every third update."""
+        run = Metered(policy, GRPO(), 3e-4, seed, tries=self.tries, steps=self.updates)
+        for record in run:
+            if record.step % 3 == 0:
+                yield {"updates": record.step, "spent": run.spent, "held_out": held_out(policy)}
+
+
+NAMES = (*(name for name in algorithms.__all__ if name != "Algorithm"), IMITATION)
+TUNING_SEEDS = (0, 1)
+# The rate of the highest mean success over the tuning seeds; the chapter recomputes it.
+SLOW, FAST = (), ()
+RATE = {name: RATES[0] if name in SLOW else RATES[2] if name in FAST else RATES[1] for name in NAMES}
+
+EXPERIMENTS = {
+    "06_algorithm_zoo/tuning": Experiment(
+        "Three learning rates for every algorithm, on seeds that are used for nothing else.",
+        "chain-atoms",
+        {f"{name} {rate:g}": arm(name, rate) for rate in RATES for name in NAMES},
+        measure,
+        TUNING_SEEDS,
+    ),
+    "06_algorithm_zoo/table": Experiment(
+        "Every algorithm at its own rate, with one budget of sampled tokens.",
+        "chain-atoms",
+        {name: arm(name, RATE[name]) for name in NAMES},
+        measure,
+    ),
+    "06_algorithm_zoo/rates": Experiment(
+        "GRPO alone at three learning rates.",
+        "chain-atoms",
+        {f"{rate:g}": arm("GRPO", rate) for rate in RATES},
+        measure,
+    ),
+    "06_algorithm_zoo/ingredients": Experiment(
+        "GRPO, LitePPO, and each of LitePPO's two ingredients alone.",
+        "chain-atoms",
+        {
+            name: OnBudget(algorithm, RATES[1], {})
+            for name, algorithm in (
+                ("neither", GRPO()), ("batch std", BatchStd()), ("token mean", TokenMean()), ("both", LitePPO()),
+            )
+        },
+        measure,
+    ),
+    "06_algorithm_zoo/rigged": Experiment(
+        "One method with twice the tries a task, compared at equal updates.",
+        "chain-atoms",
+        {"A": OnUpdates(8), "B": OnUpdates(16)},
+        measure,
+    ),
+}  # fmt: skip
