@@ -142,7 +142,7 @@ recorded = pd.DataFrame(rows, index=[f"seed {o['seed']}" for o in failing.outcom
 recorded.round(3)
 
 # %% tags=["nbval-check-output"]
-gap = evaluate.bootstrap(recorded["outcome RL", "success"] - recorded["imitation", "success"])
+gap = evaluate.mean(recorded["outcome RL", "success"] - recorded["imitation", "success"])
 print("outcome RL − imitation:", gap)
 first = bool((recorded["outcome RL", "success"] - recorded["imitation", "success"] >= 0.15).all())
 second = bool((recorded["outcome RL", "switch_share"] > 0.9).all())
