@@ -7,7 +7,9 @@ from .craft import Craft
 from .finite import Finite
 from .quest import Quest
 from .taste import Taste
+from .wiki import Wiki
 
 __all__ = [
     "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Quest", "Taste",
+    "Wiki",
 ]  # fmt: skip
