@@ -8,13 +8,15 @@ the correction carries its evidence. Needs pandas and PyYAML only; the checks al
     tax.find(section="3.3", where={"rl_used": "yes"})   # who trains memory with RL?
     tax.find(where={"kl": "none"})                      # which methods drop the KL term?
     tax.card("DAPO")                                    # everything about one entry
+    survey_taxonomy.Explorer()                          # all of it, to walk through (in a notebook)
 """
 from .cards import Card, LiteratureTable
 from .checking import check
+from .explorer import Explorer
 from .problems import DataError, Problem
 from .taxonomy import Taxonomy, load
 
-__all__ = ["Card", "DataError", "LiteratureTable", "Problem", "Taxonomy", "check", "load", "table"]
+__all__ = ["Card", "DataError", "Explorer", "LiteratureTable", "Problem", "Taxonomy", "check", "load", "table"]
 
 
 def table(section: str) -> LiteratureTable:

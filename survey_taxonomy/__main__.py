@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from .checking import check
+from .labels import LANGUAGES
 from .reading import DATA, read
 from .taxonomy import load
 
@@ -46,8 +47,12 @@ def _export(args: argparse.Namespace) -> int:
         taxonomy.to_json(args.json)
     if args.sqlite:
         taxonomy.to_sqlite(args.sqlite)
-    if not any((args.bibtex, args.upstream, args.json, args.sqlite)):
-        print("nothing to do: name at least one of --bibtex --upstream --json --sqlite", file=sys.stderr)
+    if args.html:
+        from .explorer import Explorer
+
+        Explorer(taxonomy, args.lang).save(args.html)
+    if not any((args.bibtex, args.upstream, args.json, args.sqlite, args.html)):
+        print("nothing to do: name at least one of --html --bibtex --upstream --json --sqlite", file=sys.stderr)
         return 2
     return 0
 
@@ -88,8 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--out", default="build/taxonomy")
     add.set_defaults(run=_build)
     add = commands.add_parser("export", help="write single files")
-    for name in ("bibtex", "upstream", "json", "sqlite"):
+    for name in ("html", "bibtex", "upstream", "json", "sqlite"):
         add.add_argument(f"--{name}", metavar="FILE")
+    add.add_argument("--lang", choices=LANGUAGES, default="en", help="language in which --html opens")
     add.set_defaults(run=_export)
     add = commands.add_parser("coverage", help="what is realised, and what is built but not recorded")
     add.set_defaults(run=_coverage)

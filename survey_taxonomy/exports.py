@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 
 
-def _whole(path: Path, write) -> Path:
+def whole(path: Path, write) -> Path:
+    """Let ``write`` fill a file beside ``path``, then put it in its place: an old file stays until the new one is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -27,14 +28,14 @@ def _whole(path: Path, write) -> Path:
 
 
 def to_csv(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
-    return [_whole(folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False))
+    return [whole(folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False))
             for name, frame in tables.items()]
 
 
 def to_parquet(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow (pip install pyarrow); CSV, SQLite and JSON do not")
-    return [_whole(folder / f"{name}.parquet", lambda p, f=frame: f.to_parquet(p, index=False))
+    return [whole(folder / f"{name}.parquet", lambda p, f=frame: f.to_parquet(p, index=False))
             for name, frame in tables.items()]
 
 
@@ -47,7 +48,7 @@ def to_sqlite(tables: dict[str, pd.DataFrame], path: Path) -> Path:
             connection.commit()
         finally:
             connection.close()
-    return _whole(path, write)
+    return whole(path, write)
 
 
 def as_json(tables: dict[str, pd.DataFrame]) -> str:
@@ -57,7 +58,7 @@ def as_json(tables: dict[str, pd.DataFrame]) -> str:
 
 
 def to_json(tables: dict[str, pd.DataFrame], path: Path) -> Path:
-    return _whole(path, lambda p: p.write_text(as_json(tables), encoding="utf-8"))
+    return whole(path, lambda p: p.write_text(as_json(tables), encoding="utf-8"))
 
 
 def escape_tex(text: str) -> str:
