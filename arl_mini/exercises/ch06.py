@@ -1,4 +1,4 @@
-"""Chapter 06: a loss from its knobs, an interval for few seeds, an own variant, a ledger, a fair choice of rates."""
+"""Chapter 06: a loss from its knobs, an interval for few seeds, a variant, a ledger, a fair choice of rates."""
 
 import ast
 import inspect
@@ -40,10 +40,13 @@ def _batch(rng: random.Random, groups: int, tries: int) -> tuple[Tensor, Batch]:
     """Log-probabilities now (a leaf, B × T), and a batch of one-turn rows that are rewarded at their end."""
     sizes = [(rng.randint(1, 3), rng.randint(1, 6)) for _ in range(groups * tries)]
     length = max(map(sum, sizes))
-    mask = torch.tensor([[float(a <= t < a + b) for t in range(length)] for a, b in sizes], dtype=torch.float64)
+    place, first, size = torch.arange(length), *torch.tensor(sizes).T[:, :, None]
+    mask = ((first <= place) & (place < first + size)).double()
     lengths = torch.tensor([a + b for a, b in sizes])
-    old = torch.tensor([[-rng.uniform(0.1, 3) for _ in range(length)] for _ in sizes], dtype=torch.float64) * mask
-    moved = torch.tensor([[rng.uniform(-0.5, 0.5) for _ in range(length)] for _ in sizes], dtype=torch.float64)
+    old, moved = (
+        torch.tensor([[rng.uniform(*span) for _ in range(length)] for _ in sizes]).double() * mask
+        for span in ((-3, -0.1), (-0.5, 0.5))
+    )
     won = torch.tensor([float(rng.random() < 0.5) for _ in sizes], dtype=torch.float64)
     won[:2] = torch.tensor([1.0, 0.0])[:2]  # the first group differs
     rewards = won[:, None] * (torch.arange(length) == lengths[:, None] - 1)
@@ -51,7 +54,7 @@ def _batch(rng: random.Random, groups: int, tries: int) -> tuple[Tensor, Batch]:
         torch.zeros_like(mask).long(), mask, old, rewards, mask.long() - 1,
         torch.arange(groups).repeat_interleave(tries), lengths, torch.zeros(len(sizes)) > 0, won > 0,
     )  # fmt: skip
-    return ((old + moved) * mask).requires_grad_(), batch
+    return (old + moved).requires_grad_(), batch
 
 
 def _loss(logp: Tensor, batch: Batch, statistic: str, level: str, clip: tuple, mean: str) -> float:
@@ -80,7 +83,8 @@ def check_loss(trial: Trial) -> str:
         logp, batch = _batch(trial.rng, trial.rng.randint(2, 3), trial.rng.randint(2, 4))
         expected = _loss(logp, batch, **knobs)
         rewards = batch.reward.int().tolist()
-        trial.begin(f"{knobs}, rewards {rewards}, group {batch.group.tolist()}", f"{expected:.6f}", FACETS[knob])
+        told = f"{knobs}, rewards {rewards}, group {batch.group.tolist()}"
+        trial.begin(told, f"{expected:.6f}", FACETS[knob])
         came = trial.answer(logp, batch, **knobs)
         if not isinstance(came, Tensor) or came.ndim or not came.requires_grad:
             trial.fail(f"{type(came).__name__} {show(came)}", "Return a torch scalar that depends on logp.")
@@ -122,11 +126,13 @@ def check_interval(trial: Trial) -> str:
         hint = f"Of {n} sorted values leave out {n // 4} at each end; the mean of the rest."
         trial.begin(told, show(expected), hint)
         came = trial.answer(list(scores), [list(row) for row in picks])
-        if not isinstance(came, (tuple, list)) or len(came) != 3 or not all(isinstance(x, Real) for x in came):
+        three = isinstance(came, (tuple, list)) and len(came) == 3
+        if not three or not all(isinstance(x, Real) for x in came):
             trial.fail(f"{type(came).__name__} {show(came)}", "Return three numbers: estimate, low, high.")
         for name, a, b in zip(("estimate", "low end", "high end"), came, expected):
             if not math.isclose(a, b, abs_tol=1e-9):
-                fault = hint if name == "estimate" else "2.5 and 97.5 % quantiles of the estimates of the resamples, each from sorted values."
+                ends = "2.5 and 97.5 % quantiles of the estimates of the resamples, each from sorted values."
+                fault = hint if name == "estimate" else ends
                 trial.fail(f"{a:g} for the {name}, not {b:g}", fault)
     return "60 random lists of 1 to 20 scores, 40 resamples each"
 
@@ -163,7 +169,7 @@ def _advantaged(algorithm: Algorithm, batch: Batch) -> Batch:
 
 
 def check_variant(trial: Trial) -> str:
-    trial.begin(show(trial.answer), "a class that inherits from Algorithm or one of its kin", "class Mine(GRPO): …")
+    trial.begin(show(trial.answer), "a class that inherits from an Algorithm", "class Mine(GRPO): …")
     if not isinstance(trial.answer, type) or not issubclass(trial.answer, Algorithm):
         trial.fail(show(trial.answer))
     lines, mine = _body(trial.answer), trial.answer()
@@ -174,7 +180,8 @@ def check_variant(trial: Trial) -> str:
     for _ in range(20):
         logp, batch = _batch(trial.rng, 3, 4)
         told = f"rewards {batch.reward.int().tolist()}, group {batch.group.tolist()}"
-        losses = [kind.loss(Scores(logp, logp.detach() * 0), _advantaged(kind, batch)) for kind in (mine, GRPO())]
+        scores = Scores(logp, torch.zeros_like(logp))
+        losses = [kind.loss(scores, _advantaged(kind, batch)) for kind in (mine, GRPO())]
         trial.begin(told, "a finite scalar loss", "Also where all rewards of a group are equal.")
         if not isinstance(losses[0], Tensor) or losses[0].ndim or not bool(losses[0].isfinite()):
             trial.fail(show(losses[0]))
@@ -183,12 +190,12 @@ def check_variant(trial: Trial) -> str:
         trial.begin(told, "no gradient at forced tokens", "Multiply by batch.mask, or reduce with it.")
         if not bool(own.isfinite().all()) or bool((own * (1 - batch.mask)).any()):
             trial.fail("a gradient at tokens that nobody sampled")
-        trial.begin(told, "the right try of the first group gets likelier than the wrong one", "Look at the sign.")
+        trial.begin(told, "the right try of group 0 gets likelier than the wrong one", "Look at the sign.")
         push = (own * batch.mask).sum(1) / batch.mask.sum(1)
         if push[0] >= push[1]:
             trial.fail(f"gradient {push[0]:.3g} a token for the right one, {push[1]:.3g} for the wrong one")
         differs += not torch.allclose(own, parent)
-    trial.begin("20 random batches", "a gradient that is not GRPO's on some of them", "Change a knob that matters.")
+    trial.begin("20 random batches", "on some a gradient that is not GRPO's", "Change a knob that matters.")
     if not differs:
         trial.fail("GRPO's gradient on all of them")
     return f"20 random batches; another gradient than GRPO's on {differs}"
@@ -216,7 +223,8 @@ def _log(rng: random.Random, budget: int, success: float) -> list[dict]:
     for step, part in enumerate(parts, 1):
         kept = round(strict * rng.uniform(0.8, 1.0), 2)
         tokens = int(budget * part / 20 * kept)
-        rows.append({"step": step, "tokens": tokens, "kept": kept, "success": round(success * step / updates, 2)})
+        solved = round(success * step / updates, 2)
+        rows.append({"step": step, "tokens": tokens, "kept": kept, "success": solved})
     return rows
 
 
@@ -269,9 +277,9 @@ def _tables(rng: random.Random, names: Sequence[str]) -> tuple[dict, dict]:
         chosen: set[float] = set()
         while len(chosen) < 3:
             old, new = ({r: [round(rng.random(), 2) for _ in range(n)] for r in RATES} for n in (3, 5))
-            sums = [sum(map(round, (100 * x for x in old[r]))) for r in RATES]
-            keys = (lambda r: sum(old[r]), lambda r: max(old[r]), lambda r: sum(new[r]))
-            chosen = {max(RATES, key=key) for key in keys} if len(set(sums)) == 3 else set()
+            sums = {r: round(100 * sum(old[r])) for r in RATES}
+            best = {r: max(old[r]) for r in RATES}, {r: sum(new[r]) for r in RATES}
+            chosen = {max(x, key=x.get) for x in (sums, *best)} if len(set(sums.values())) == 3 else set()
         tuning |= {(name, r): old[r] for r in RATES}
         final |= {(name, r): new[r] for r in RATES}
     return tuning, final
@@ -289,7 +297,7 @@ def _fault(came: object, name: str, tuning: dict, final: dict) -> str:
         return "The rate was chosen on the seeds that are reported: luck is counted as skill. Choose on the tuning seeds."
     if any(is_(sum(tuning[name, rate]) / 3) for rate in RATES):
         return "These are the tuning seeds. They chose the rate, so they flatter it; report the final ones."
-    return "The rate is the one with the best mean over the tuning seeds, not the one with the best single seed."
+    return "Choose the rate with the best mean over the tuning seeds, not the one with the best single seed."
 
 
 def at_its_best(tuning, final) -> dict[str, float]:

@@ -17,7 +17,7 @@ from ..batch import Batch, Episode
 from ..imitate import imitate
 from ..rollout import Limits, rollout
 from ..train import Run, Settings
-from .kinds import FRESH_SEEDS, Experiment
+from .kinds import Experiment
 
 TASK, LIMITS = envs.Chain((2, 3)), Limits(turn_tokens=10, turns=1, total=32)
 BUDGET = 8_000  # sampled tokens of one run, those of tries that are thrown away included
@@ -94,7 +94,12 @@ class OnBudget:
             signal.append(record.signal_share)
             if run.spent * self.marks < mark * self.budget:
                 continue
-            row = {"spent": run.spent, "shown": run.shown, "updates": record.step, "held_out": held_out(policy)}
+            row = {
+                "spent": run.spent,
+                "shown": run.shown,
+                "updates": record.step,
+                "held_out": held_out(policy),
+            }
             row["signal_share"] = float(np.mean(signal))
             while mark <= self.marks and run.spent * self.marks >= mark * self.budget:
                 yield {"mark": mark, **row}
@@ -120,7 +125,13 @@ class Offline:
         mark = 1
         for step, _ in enumerate(self.fit(policy, pairs, self.lr, seed), 1):
             if step * MARKS >= mark * UPDATES:
-                yield {"mark": mark, "spent": spent, "shown": 0, "updates": step, "held_out": held_out(policy)}
+                yield {
+                    "mark": mark,
+                    "spent": spent,
+                    "shown": 0,
+                    "updates": step,
+                    "held_out": held_out(policy),
+                }
                 mark += 1
 
 

@@ -17,7 +17,9 @@ Edge = tuple[str, str, str]  # parent, child, what changed
 class Lineage:
     """A tree with one row a member. Made by `lineage()`; `widget` is None where the page stands still."""
 
-    def __init__(self, edges: Sequence[Edge], lit: Sequence[str], about: Mapping[str, str], title: str, static: bool):
+    def __init__(
+        self, edges: Sequence[Edge], lit: Sequence[str], about: Mapping[str, str], title: str, static: bool
+    ):
         self.edges, self.lit, self.about, self.title = list(edges), tuple(lit), dict(about), title
         self.parent = {child: parent for parent, child, _ in self.edges}
         self.rows = _rows(self.edges, self.parent)  # name → depth, in the order of the rows
@@ -59,8 +61,8 @@ class Lineage:
         x, y = at[name]
         colour, weight = (style.VERMILLION, 2.2) if lit else (style.GREY, 1)
         tip = f"<title>{escape(self.about[name])}</title>" if name in self.about else ""
-        parts = [f'<text x="{x:.1f}" y="{y + 4}" font-size="12" fill="{colour}" '
-                 f'font-weight="{700 if lit else 500}">{escape(name)}{tip}</text>']  # fmt: skip
+        look = f'font-size="12" fill="{colour}" font-weight="{700 if lit else 500}"'
+        parts = [f'<text x="{x:.1f}" y="{y + 4}" {look}>{escape(name)}{tip}</text>']
         if name in self.parent:
             px, py = at[self.parent[name]]
             start = px + INDENT / 2
@@ -98,8 +100,14 @@ class Lineage:
         return w.VBox([choice, told, picture])
 
 
-def lineage(edges: Iterable[Sequence[str]], *, lit: Sequence[str] = (), about: Mapping[str, str] | None = None,
-            title: str = "", static: bool | None = None) -> Lineage:
+def lineage(
+    edges: Iterable[Sequence[str]],
+    *,
+    lit: Sequence[str] = (),
+    about: Mapping[str, str] | None = None,
+    title: str = "",
+    static: bool | None = None,
+) -> Lineage:
     """A family tree to show in a cell; with a kernel, a list to walk it member by member.
 
     Args:

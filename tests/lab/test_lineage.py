@@ -16,13 +16,15 @@ def drawn(tree, **changes):
     groups = root.findall(f"{SVG}g")
     names = {g.findall(f"{SVG}text")[0].text: g for g in groups}
     places = {n: tuple(float(g.find(f"{SVG}text").get(k)) for k in "xy") for n, g in names.items()}
-    labels = {n: g.findall(f"{SVG}text")[1].text for n, g in names.items() if len(g.findall(f"{SVG}text")) > 1}
+    labels = {
+        n: g.findall(f"{SVG}text")[1].text for n, g in names.items() if len(g.findall(f"{SVG}text")) > 1
+    }
     return places, labels, {n for n, g in names.items() if "arl-lit" in g.get("class")}
 
 
 def test_members_stand_below_their_parents_and_edges_say_what_changed():
     places, labels, lit = drawn(lab.lineage(EDGES, static=True))
-    assert list(sorted(places, key=lambda n: places[n][1])) == ["A", "B", "D", "C"]
+    assert sorted(places, key=lambda n: places[n][1]) == ["A", "B", "D", "C"]
     assert places["A"][0] < places["B"][0] == places["C"][0] < places["D"][0]
     assert labels == {"B": "advantage", "C": "clip & KL", "D": "sampler"} and lit == set()
     heights = [y for _, y in places.values()]
