@@ -29,6 +29,7 @@ ROOMS = {
     "trust": "rollout envs",
     "train": "ops batch models files envs rewards rollout algorithms imitate capabilities trust",
     "evaluate": "train",
+    "dissect": "algorithms",
     "warmstarts": "train evaluate formal",
     "experiments": "train evaluate formal",
     "bridges": "train evaluate formal",
@@ -45,7 +46,7 @@ CONTRACTS = {
 # Libraries that are slow to import or may be absent: imported where they are used, never on import of ours.
 PEERS = frozenset(
     "transformers tokenizers trl peft gguf regex accelerate datasets "
-    "ray gymnasium stable_baselines3 verifiers openenv".split()
+    "ray gymnasium minigrid stable_baselines3 verifiers openenv".split()
 )
 LATE = {"lab": {"torch"}}  # nor this, in these rooms
 TORCH = frozenset({"torch", "numpy"})
@@ -54,7 +55,7 @@ SCREEN = frozenset({"numpy", "pandas", "matplotlib", "matplotlib_inline", "cycle
 )
 LIBRARIES = dict.fromkeys(ROOMS, TORCH) | {
     "files": frozenset(),
-    "envs": frozenset(),  # a world's own library is added here by name
+    "envs": frozenset({"minigrid"}),  # a world's own library is added here by name
     "lab": SCREEN | {"torch"},  # asked only whether there is a GPU
     "models": TORCH | {"safetensors", "transformers", "tokenizers", "peft", "gguf", "regex"},
     "bridges": TORCH | PEERS,

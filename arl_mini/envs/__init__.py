@@ -5,11 +5,12 @@ from .calc import Calc
 from .chain import Chain
 from .craft import Craft
 from .finite import Finite
+from .grid import Grid
 from .quest import Quest
 from .taste import Taste
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Quest", "Taste",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Grid", "Quest", "Taste",
     "Wiki",
 ]  # fmt: skip
