@@ -1,4 +1,4 @@
-"""Chapter 03: the weight of a pair, two readings of IPO, flipped labels, pairs of steps, a loss with a bug."""
+"""Chapter 03: a pair's weight, two readings of IPO, flipped labels, pairs of steps, a loss with a bug."""
 
 import math
 import random
@@ -81,7 +81,7 @@ def _mean(row: list[float]) -> float:
 
 
 def ipo(chosen: list[float], rejected: list[float], tau: float) -> dict[str, float]:
-    """The IPO loss of one pair as two libraries read it. chosen, rejected: log π − log π_ref of each token."""
+    """The IPO loss of one pair as two libraries read it; chosen, rejected: log π − log π_ref by token."""
     gaps = {
         "TRL": sum(chosen) / len(chosen) - sum(rejected) / len(rejected),
         "OpenRLHF": sum(chosen) - sum(rejected),
@@ -100,7 +100,7 @@ def check_learned_gap(trial: Trial) -> str:
             true = 1 / (1 + math.exp(-gap))
             seen = true * (1 - flipped) + (1 - true) * flipped
             expected = math.log(seen) - math.log1p(-seen)
-            hint = "The annotator takes the first with σ(gap); a flip says the opposite. What share says 'first'?"
+            hint = "The annotator says 'first' with σ(gap), a flip the opposite. What share says 'first' in all?"
             if flipped == 0:
                 hint = "Without flipped labels DPO recovers the true gap: that is what Bradley–Terry means."
             if flipped == 0.5:
@@ -128,7 +128,7 @@ Trace = list[tuple[int, bool]]  # (step, whether a judge calls it right)
 
 
 def _traces(rng: random.Random, n: int) -> list[Trace]:
-    """Traces over few steps, so that beginnings are shared. What a judge says after a wrong step means nothing."""
+    """Traces over few steps, which share beginnings. What the judge says after a wrong step means nothing."""
     made = []
     for _ in range(n):
         steps = [rng.choices(range(4), (4, 2, 2, 1))[0] for _ in range(rng.randint(1, 4))]
@@ -189,7 +189,7 @@ def _why(pair: tuple, traces: list[Trace]) -> str:
 
 
 def step_pairs(traces: list[Trace]) -> list[tuple[tuple[int, ...], int, int]]:
-    """(prefix, right step, wrong step) of each first wrong step, against each right step after the same prefix."""
+    """(prefix, right step, wrong step): each first wrong step, each right step after the same prefix."""
     found = set()
     for trace in traces:
         k = next((k for k, (_, right) in enumerate(trace) if not right), None)
@@ -308,8 +308,10 @@ EXERCISES = (
         check_weight, weight,
         (
             Wrong(lambda margin, beta: weight(beta * margin, 1.0), "forgets the chain rule's β", "factor β"),
-            Wrong(lambda margin, beta: weight(-margin, beta), "pushes hardest where all is well", "as autograd says"),
-            Wrong(lambda margin, beta: beta * weight(margin, 1.0), "leaves β out of the sigmoid", "as autograd says"),
+            Wrong(lambda margin, beta: weight(-margin, beta),
+                  "pushes hardest where all is well", "as autograd says"),
+            Wrong(lambda margin, beta: beta * weight(margin, 1.0),
+                  "leaves β out of the sigmoid", "as autograd says"),
             Wrong(lambda margin, beta: beta / (1 + math.exp(beta * margin)), "overflows", "beyond a float"),
             Wrong(lambda margin, beta: -weight(margin, beta), "has the slope's sign", "as autograd says"),
         ),
@@ -321,7 +323,8 @@ EXERCISES = (
         (
             Wrong(lambda w, l, tau: dict(zip(("OpenRLHF", "TRL"), ipo(w, l, tau).values())),
                   "takes one library for the other", "other way round"),
-            Wrong(changed(ipo, "/ len(rejected)", "/ len(chosen)"), "divides both by one length", "row's own length"),
+            Wrong(changed(ipo, "/ len(rejected)", "/ len(chosen)"),
+                  "divides both by one length", "row's own length"),
             Wrong(changed(ipo, "1 / (2 * tau)", "1 / tau"), "has twice the target", "target is 1/(2τ)"),
             Wrong(lambda w, l, tau: dict.fromkeys(("TRL", "OpenRLHF"), ipo(w, l, tau)["OpenRLHF"]),
                   "sums for both", "mean of each row"),
@@ -333,7 +336,8 @@ EXERCISES = (
         "learned_gap(gap, flipped): where DPO ends when a share of the labels is flipped.",
         check_learned_gap, learned_gap,
         (
-            Wrong(lambda gap, flipped: (1 - 2 * flipped) * gap, "shrinks the gap in a straight line", "What share"),
+            Wrong(lambda gap, flipped: (1 - 2 * flipped) * gap,
+                  "shrinks the gap in a straight line", "What share"),
             Wrong(lambda gap, flipped: gap, "takes labels at their word", "What share"),
             Wrong(changed(learned_gap, "+ (1 - true) * flipped", ""), "forgets flips in the other direction",
                   "What share"),
@@ -350,7 +354,8 @@ EXERCISES = (
             Wrong(changed(step_pairs, "other[:k] == trace[:k]", "True"), "ignores the prefix", "same prefix"),
             Wrong(changed(step_pairs, "and other[k][1]", "and other[k] != trace[k]"),
                   "takes any other step for a right one", "right so far"),
-            Wrong(changed(step_pairs, "return sorted(found)", "return sorted(found) * 2"), "says each twice", "once"),
+            Wrong(changed(step_pairs, "return sorted(found)", "return sorted(found) * 2"),
+                  "says each twice", "once"),
             Wrong(changed(step_pairs, "        if k is None:\n            continue\n",
                           "        if k is None:\n            k = len(trace) - 1\n"),
                   "makes pairs of right traces", "without a wrong step make no pair"),
@@ -363,10 +368,13 @@ EXERCISES = (
         (
             Wrong(dpo_loss_with_bug, "takes every second row for a chosen one", "batch.chosen"),
             Wrong(changed(dpo_loss, "batch.ref_logp", "logp.detach()"), "is its own reference", "log 2"),
-            Wrong(changed(dpo_loss, "logp - batch.ref_logp", "logp"), "has no reference", "Where is the reference"),
+            Wrong(changed(dpo_loss, "logp - batch.ref_logp", "logp"),
+                  "has no reference", "Where is the reference"),
             Wrong(changed(dpo_loss, "row_sum", "row_mean"), "takes the mean", "not the mean"),
-            Wrong(changed(dpo_loss, "batch.mask", "torch.ones_like(logp)"), "counts prompts", "Prompt and padding"),
-            Wrong(changed(dpo_loss, "worth[rejected]", "worth[rejected].detach()"), "pushes up only", "gradient"),
+            Wrong(changed(dpo_loss, "batch.mask", "torch.ones_like(logp)"),
+                  "counts prompts", "Prompt and padding"),
+            Wrong(changed(dpo_loss, "worth[rejected]", "worth[rejected].detach()"),
+                  "pushes up only", "gradient"),
         ),
     ),
 )
