@@ -172,7 +172,7 @@ def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Pi
         kids[e.dst].append((e.src, e.knob))
     names = dict(zip(taxonomy.entries["entry_id"], taxonomy.entries["name"], strict=True))
     level = dict(zip(taxonomy.entries["entry_id"], taxonomy.entries["coverage"], strict=True))
-    indent, line, body, row, bold = 118, 16, [], 0, "font-weight='600'"
+    indent, line, body, row, bold = 72, 16, [], 0, "font-weight='600'"
 
     def draw(entry: str, knob: str, depth: int) -> float:
         nonlocal row
@@ -181,7 +181,7 @@ def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Pi
         x = 4 + depth * indent
         if knob:
             body.append(_plain(x + 10, y, knob, "font-size='10' class='arl-knob'"))
-        at = x + 10 + (5.7 * sum(1.8 if ord(c) > 0x2e80 else 1 for c in knob) + 10 if knob else 0)
+        at = x + 10 + (5.8 * sum(1.8 if ord(c) > 0x2e80 else 1 for c in knob) + 10 if knob else 0)
         size = 7.2 * len(names[entry]) + 24
         body.append(f"<g data-open='{entry}'><rect x='{at - 4:.0f}' y='{y - 12}' width='{size:.0f}' height='15' rx='4' "
                     f"fill='{BLUE}' fill-opacity='{0.25 if level[entry] == 'implemented' else 0.06}'/>"
@@ -193,7 +193,7 @@ def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Pi
         return y
 
     draw(root, "", 0)
-    return _svg(760, 14 + row * line, "lineage", body,
+    return _svg(620, 14 + row * line, "lineage", body,
                 f"{row} algorithms below {names[root]}, each with what it changes.")
 
 

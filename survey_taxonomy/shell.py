@@ -103,15 +103,6 @@ def chooser(taxonomy: Taxonomy, records: dict[str, dict], lang: str) -> str:
     return "".join(parts)
 
 
-def differences(taxonomy: Taxonomy) -> list[tuple[str, str, str, str]]:
-    """(entry_id, attribute, printed in v3, printed in the list) where the two mean different things."""
-    seen: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
-    for s in taxonomy.statements.itertuples():
-        seen.setdefault((s.entry_id, s.attribute), {}).setdefault(s.source_id, (s.value, s.stated))
-    return [(entry, attribute, by["S-v3"][1], by["S-list"][1]) for (entry, attribute), by in seen.items()
-            if {"S-v3", "S-list"} <= by.keys() and by["S-v3"][0] != by["S-list"][0] and attribute != "name"]
-
-
 def editions(taxonomy: Taxonomy, lang: str) -> str:
     """Rows by table and edition, sections new in v5, and cells in which v3 and the list differ."""
     names = taxonomy.entries.set_index("entry_id")["name"]
@@ -126,8 +117,8 @@ def editions(taxonomy: Taxonomy, lang: str) -> str:
     new = taxonomy.sections[taxonomy.sections["since"] == "v5"]
     items = "".join(f'<li><button type="button" data-facet="section" data-value="{s.section_id}">{escape(s.section_id)} '
                     f"{both([s.title_en, s.title_ja], lang)}</button></li>" for s in new.itertuples())
-    cells = [(e, [open_button(e, names[e]), _facet(a, lang), escape(v3), escape(printed)])
-             for e, a, v3, printed in differences(taxonomy)]
+    cells = [(d.entry_id, [open_button(d.entry_id, names[d.entry_id]), _facet(d.attribute, lang), escape(d.v3),
+                           escape(d.list)]) for d in taxonomy.differences().itertuples()]
     return (table(heads, rows) + said("new_v5", lang, "h4") + f"<ul>{items}</ul>" + said("differs", lang, "h4")
             + table([said(n, lang) for n in ("name", "attribute", "v3", "list")], cells))
 

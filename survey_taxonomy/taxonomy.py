@@ -160,6 +160,15 @@ class Taxonomy:
         seen["in_list"] = seen["source_id"].map(lambda s: "S-list" in s)
         return seen.drop(columns="source_id")
 
+    def differences(self) -> pd.DataFrame:
+        """Cells in which version 3 and the official list mean different things: entry_id, attribute, v3, list."""
+        sides = [self.statements[self.statements["source_id"] == s].drop_duplicates(["entry_id", "attribute"])
+                 for s in ("S-v3", "S-list")]
+        rows = sides[0].merge(sides[1], on=["entry_id", "attribute"], suffixes=("_v3", "_list"))
+        rows = rows[(rows["value_v3"] != rows["value_list"]) & (rows["attribute"] != "name")]
+        rows = rows.rename(columns={"stated_v3": "v3", "stated_list": "list"})
+        return rows[["entry_id", "attribute", "v3", "list"]].reset_index(drop=True)
+
     def upstream(self) -> str:
         """Ready-to-send text (Markdown) of all checked corrections, for the survey's authors."""
         return exports.upstream(self)

@@ -33,7 +33,7 @@ ROOMS = {
     "warmstarts": "train evaluate formal",
     "experiments": "train evaluate formal",
     "bridges": "train evaluate formal",
-    "exercises": "train evaluate formal lab",
+    "exercises": "train evaluate formal lab survey_taxonomy",
     "arl_mini": "train evaluate formal",
     "survey_taxonomy": "lab",
 }
