@@ -5,7 +5,8 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from .models.heads import ValueHead
 from .models.score import score
 from .models.tokenizer import fingerprint
 from .rollout import Limits, Row, Sampling, branch, demonstrate, rewind, rollout, run, start
+
+CHANGEABLE = ("lr", "temperature", "tries", "prompts", "epochs", "minibatches", "max_grad_norm")  # of Settings, in mid-run
 
 
 @dataclass
@@ -239,6 +242,33 @@ class Run(Iterator[Record]):
             self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.memory = state["step"], state["memory"]
+
+    def changeable(self) -> dict[str, float]:
+        """The numbers that `change` takes, as they are now: of the settings, and the algorithm's own."""
+        own = {f.name: getattr(self.algorithm, f.name) for f in fields(self.algorithm)}
+        return {k: v for k, v in own.items() if type(v) in (int, float)} | {k: getattr(self.settings, k) for k in CHANGEABLE}
+
+    def change(self, **numbers: float) -> None:
+        """Other numbers from the next step on. A reference that only they need is a copy of the policy as it is now."""
+        if unknown := [name for name in numbers if name not in self.changeable()]:
+            raise ValueError(f"{unknown[0]!r} cannot change in mid-run; these can: {', '.join(self.changeable())}")
+        settings = replace(self.settings, **{k: v for k, v in numbers.items() if k in CHANGEABLE})
+        algorithm = replace(self.algorithm, **{k: v for k, v in numbers.items() if k not in CHANGEABLE})
+        self.settings, self.algorithm = settings, algorithm
+        if self.ref is None and self.algorithm.needs_ref:
+            self.ref = self.policy.copy()
+        if "lr" in numbers:
+            self.optimizer.param_groups[0]["lr"] = settings.lr
+
+    def snapshot(self) -> dict:
+        """All that the next record depends on, settings too, for `restore`; further training leaves it as it is."""
+        return {"run": deepcopy(self.state_dict()), "settings": self.settings, "algorithm": self.algorithm}
+
+    def restore(self, state: dict) -> None:
+        """Back to what `snapshot` returned; the records from there on come again, bit for bit."""
+        ref = None if state["run"]["ref"] is None else self.ref
+        self.settings, self.algorithm, self.ref = state["settings"], state["algorithm"], ref
+        self.load_state_dict(deepcopy(state["run"]))  # a copy: the optimizer goes on with the tensors it is given
 
     def save(self, path: str | Path) -> None:
         """Writes the state to a file, whole or not at all."""
