@@ -1,4 +1,4 @@
-"""A training run that a reader can watch, pause, step and stop while it trains."""
+"""A training run that a reader can watch, pause, step, change, rewind, fork and stop while it trains."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .alarms import WINDOW, alarms
-from .panel import Panel, in_words
-from .records import fields, numbers, value, without_episodes
-from .sketch import sketch
+from .branch import Branch, Change
+from .glance import in_words
+from .history import History
+from .panel import Handlers, Panel
+from .records import numbers
+from .sketch import Band, Line, band, sketch
 from .stage import bundle, has_kernel, is_static
+from .worker import OVER, Worker
 
-DRAWING_SHARE = 0.05  # drawing may cost this share of the run's time, never more
+DRAWING_SHARE = 0.03  # drawing may cost this share of the run's time, never more
 
 
 class Live:
@@ -26,67 +31,122 @@ class Live:
 
     Attributes:
         total: how many updates there will be, None if not known.
-        records: the records so far; those older than the newest `keep` have lost their episodes.
-        state: "ready", "running", "paused", "finished", "stopped" or "failed".
-        error: the exception that ended the run, or None.
         drawing: seconds spent on pictures so far.
     """
 
     def __init__(self, run: Iterable[Any], steps: int | None, title: str, show: Sequence[str], every: float,
-                 keep: int, static: bool):
+                 keep: int, static: bool, behind: Sequence[Band], smooth: int, memory: float):
         self.title, self.static, self._limit = title, static, steps
         # Known length: asked for, or told by the iterator (Python's own protocol for it); 0 is "not known".
         self.total = steps or operator.length_hint(run) or None
-        self.records: list[Any] = []
-        self.state, self.error, self.drawing = "ready", None, 0.0
-        self._run, self._show, self._every, self._keep = iter(run), tuple(show), every, keep
-        self._steps: list[float] = []
-        self._series: dict[str, list[float]] = {name: [] for name in self._show}
-        self._latest: list[dict[str, float]] = []
+        self.drawing = 0.0
+        self._run, self._every, self._keep = iter(run), every, keep
+        self._behind, self._smooth = behind, smooth
+        self._history = History(self._run, tuple(show), most=24, memory=memory * 1e6)
+        self._worker = Worker(f"arl live: {title}", self._update, self._told, not static)
         self._times: list[float] = []
-        self._drawn, self._cost = -math.inf, 0.0
-        self._turn = threading.Condition()
-        self._allowed: float = math.inf  # updates that may still run before the next pause
-        self._stopping = self._shown = False
-        self._thread: threading.Thread | None = None
-        self._paint = threading.Lock()
-        self._name, self._display_id = f"arl live: {title}", uuid.uuid4().hex
-        self._panel = None if static else Panel(title, self.total, toggle=self._toggle, step=self.step,
-                                                stop=self.stop)
+        self._drawn, self._cost, self._shown = -math.inf, 0.0, False
+        self._paint, self._display_id = threading.RLock(), uuid.uuid4().hex
+        self._panel = None if static else self._make_panel()
+
+    def _make_panel(self) -> Panel:
+        handlers = Handlers(*map(_weakly, (self._toggle, self.step, self.stop, self._rewind_pressed,
+                                           self._fork_pressed, self._branch_chosen, self._knob_turned, self._smoothen)))
+        history = self._history
+        panel = Panel(self.title, self.total, history.settings(), history.can_rewind, self._smooth, handlers)
+        # The widgets live as long as the kernel; the run, with the states it keeps, need not.
+        weakref.finalize(self, panel.retire).atexit = False
+        return panel
+
+    @property
+    def records(self) -> list[Any]:
+        """The records of the present branch; those older than the newest `keep` have lost their episodes."""
+        return self._history.now.records
+
+    @property
+    def branches(self) -> dict[str, list[Any]]:
+        """Name → records of each branch, ready for `curves`."""
+        return {branch.name: branch.records for branch in self._history.branches}
+
+    @property
+    def changes(self) -> list[Change]:
+        """What was changed in mid-run in the present branch."""
+        return list(self._history.now.changes)
+
+    @property
+    def kept(self) -> list[int]:
+        """How many updates were done at each state that was kept: going back there takes no time."""
+        return self._history.kept
+
+    @property
+    def state(self) -> str:
+        """ "ready", "running", "paused", "finished", "stopped" or "failed"."""
+        return self._worker.state
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that ended the run, or None."""
+        return self._worker.error
 
     # What a reader or a cell asks for.
 
     def start(self) -> None:
         """Begin, or go on after a pause. An earlier run of the same title is stopped first."""
-        self._allow(math.inf)
+        self._worker.go(math.inf)
 
     def pause(self) -> None:
         """Pause after the update that is under way."""
-        with self._turn:
-            self._allowed = 0
+        self._worker.pause()
         self._tell()
 
     def step(self) -> None:
         """One update, then pause."""
-        self._allow(1)
+        self._worker.go(1)
 
     def stop(self) -> None:
         """End after the update that is under way. The records stay, and the iterator can go on."""
-        with self._turn:
-            self._stopping = True
-            self._turn.notify_all()
-        if self._thread is None and self.state == "ready":
-            self._become("stopped")
+        self._worker.stop()
         self._tell()
+
+    def rewind(self, to: int) -> None:
+        """Back to the state after update `to`, and pause there; the updates after it are forgotten.
+
+        Policy, optimizer and settings are as they were, so that the same records come again unless something is
+        changed. Waits for the update that is under way; at once for those in `kept`, while for any other the
+        updates since the last of those are done again. Also from an end, or after a failure.
+        """
+        self.pause()
+        self._worker.do(lambda: self._go_to(lambda: self._history.rewind(to)))
+
+    def fork(self, at: int | None = None, **changes: float) -> None:
+        """A new branch from the state after update `at` (None: now) with other settings; it goes on unless paused.
+
+        The old branch stays in the picture, and `switch` goes back to it. `records`, and what the run trains, are
+        from now on the new branch's. Forked from an end it also goes on; with static=True at the next `done()`.
+        """
+        before = self.state
+        self._worker.do(lambda: self._go_to(lambda: self._history.fork(at, changes)))
+        if before in OVER and not self.static:
+            self.start()
+
+    def switch(self, name: str) -> None:
+        """Pause, and be at the end of another branch, one of `branches`."""
+        self.pause()
+        self._worker.do(lambda: self._go_to(lambda: self._history.switch(name)))
+
+    def change(self, **settings: float) -> None:
+        """Other settings from the next update on, by the names that `run.changeable()` has."""
+        self._worker.do(lambda: self._change(settings))
 
     async def done(self) -> list[Any]:
         """Show the run, wait for its end while buttons go on working, and return the records.
 
         Raises what the run raised. Interrupting the cell stops the run.
         """
-        self._begin(math.inf if self.static else self._allowed)
+        self._begin(math.inf if self.static or self.state == "paused" else self._worker.allowed)
+        thread = self._worker.thread
         try:
-            while self._thread is not None and self._thread.is_alive():
+            while thread is not None and thread.is_alive():
                 await asyncio.sleep(0.05)
         except BaseException:
             self.stop()
@@ -95,13 +155,14 @@ class Live:
 
     def wait(self) -> list[Any]:
         """Like `done()`, for plain code: it blocks, so some front ends answer buttons only afterwards."""
-        self._begin(math.inf if self.static else self._allowed)
+        self._begin(math.inf if self.static or self.state == "paused" else self._worker.allowed)
+        thread = self._worker.thread
         try:
-            while self._thread is not None and self._thread.is_alive():
-                self._thread.join(0.1)
+            while thread is not None and thread.is_alive():
+                thread.join(0.1)
         except BaseException:
             self.stop()
-            self._thread.join()
+            thread.join()
             raise
         return self._result()
 
@@ -109,11 +170,11 @@ class Live:
         """The picture of the run so far, as SVG with its latest numbers below."""
         words = self._words()
         caption = [" · ".join(part) for part in (words[:5], words[5:]) if part]
-        return sketch(self._steps, self._series, title=self.title, caption=caption, total=self.total)
+        return self._sketch(title=self.title, caption=caption)
 
     def _words(self) -> list[str]:
         # Seconds differ from run to run; left out, the same run gives the same picture.
-        latest = self._latest[-1] if self._latest else {}
+        latest = numbers(self.records[-1]) if self.records else {}
         told = {name: number for name, number in latest.items() if not name.startswith("seconds")}
         return [f"update {len(self.records)}", *in_words(told, most=8)]
 
@@ -122,21 +183,19 @@ class Live:
 
         self._shown = True
         if self.static:
-            self._begin(self._allowed)
+            self._begin(self._worker.allowed)
             display(self._bundle(), raw=True)
         else:
             display(self._bundle(), raw=True, display_id=self._display_id)
-            self._begin(self._allowed)
-
-    # The thread and its control.
+            self._begin(self._worker.allowed)
 
     def _bundle(self) -> dict[str, Any]:
         fallback = {"image/svg+xml": self.svg(), "text/plain": " · ".join((self.title, *self._words()))}
         return bundle(self._panel and self._panel.root, fallback)
 
     def _begin(self, allowed: float) -> None:
-        if self._thread is None and (self.state == "ready" or self.static and self.state == "paused"):
-            self._allow(allowed)
+        if self._worker.thread is None and (self.state == "ready" or self.state == "paused" and allowed > 0):
+            self._worker.go(allowed)
         if not self._shown and has_kernel():
             from IPython.display import display
 
@@ -147,110 +206,112 @@ class Live:
             raise self.error
         return self.records
 
+    # What the controls do: they never wait for the update that is under way.
+
     def _toggle(self) -> None:
         self.pause() if self.state == "running" else self.start()
 
-    def _allow(self, count: float) -> None:
-        with self._turn:
-            self._allowed = count
-            self._turn.notify_all()
-            if not self.static and self._thread is None and self.state == "ready":
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.live = self
-                self._thread.start()
-        if self.static and self.state in ("ready", "paused"):
-            self._work()
+    def _rewind_pressed(self, to: int) -> None:
+        self.pause()
+        self._ask(lambda: self._go_to(lambda: self._history.rewind(to)))
 
-    def _stop_earlier(self) -> None:
-        # The thread list is the registry: no table of runs that could keep a dead one alive.
-        earlier = [thread for thread in threading.enumerate()
-                   if thread.name == self._name and getattr(thread, "live", self) is not self]
-        for thread in earlier:
-            thread.live.stop()
-        # Both runs may train the same policy, so the new one waits for the old one's last update.
-        while not self._stopping and any(thread.is_alive() for thread in earlier):
-            time.sleep(0.01)
+    def _fork_pressed(self, at: int) -> None:
+        self.pause()
+        self._ask(lambda: self._go_to(lambda: self._history.fork(None if at == len(self.records) else at, {})))
 
-    def _work(self) -> None:
+    def _branch_chosen(self, name: str) -> None:
+        self.pause()
+        self._ask(lambda: self._go_to(lambda: self._history.switch(name)))
+
+    def _knob_turned(self, name: str, number: float) -> None:
+        self._ask(lambda: self._change({name: number}))
+
+    def _smoothen(self, updates: int) -> None:
+        self._smooth = updates
+        self._draw()
+
+    def _ask(self, act: Callable[[], None]) -> None:
+        def attempt() -> None:
+            try:
+                act()
+            except Exception as error:
+                self._panel.set_error(f"not done: {error}", "")
+                self._draw()
+
+        self._worker.ask(attempt)
+
+    # The run, on whichever thread works on it.
+
+    def _update(self) -> bool:
+        if self._limit is not None and len(self.records) >= self._limit:
+            return False
+        mean = sum(self._times) / max(1, len(self._times))
+        self._history.keep(mean)
+        started = time.perf_counter()
         try:
-            if not self.static:
-                self._stop_earlier()
-            while self._limit is None or len(self.records) < self._limit:
-                if not self._may_go_on():
-                    self._become("stopped" if self._stopping else "paused")
-                    return
-                started = time.perf_counter()
-                try:
-                    record = next(self._run)
-                except StopIteration:
-                    break
-                self._take(record, time.perf_counter() - started)
-            self._become("finished")
-        except BaseException as error:
-            self.error = error
-            self._become("failed")
-            if self.static:
-                raise
-
-    def _may_go_on(self) -> bool:
-        with self._turn:
-            if self._allowed <= 0 and not self._stopping and not self.static:
-                self._become("paused")
-                self._turn.wait_for(lambda: self._allowed > 0 or self._stopping)
-            if self._stopping or self._allowed <= 0:
-                return False
-            self._allowed -= 1
-        if self.state != "running":
-            self._become("running")
-        return True
-
-    def _take(self, record: Any, seconds: float) -> None:
-        # All is read before anything is kept: a record that cannot be read leaves the picture whole.
-        read = {name: value(record, name) for name in self._series}
-        step = value(record, "step") if "step" in fields(record) else len(self._steps) + 1.0
-        self._latest = [*self._latest[1 - WINDOW:], numbers(record)]
-        self.records.append(record)
-        if len(self.records) > self._keep:
-            self.records[-self._keep - 1] = without_episodes(self.records[-self._keep - 1])
-        self._steps.append(step)
-        for name, values in self._series.items():
-            values.append(read[name])
-        self._times = [*self._times[-9:], seconds]
-        if self.static:
-            return
+            record = next(self._run)
+        except StopIteration:
+            return False
+        self._times = [*self._times[-9:], time.perf_counter() - started]
+        with self._paint:
+            self._history.now.take(record, self._keep)
+        self._history.keep(mean)
         # Waiting `cost / share` after each picture keeps drawing below its share, however slow it is here.
         if time.perf_counter() - self._drawn >= max(self._every, self._cost / DRAWING_SHARE):
             self._draw()
+        return True
+
+    def _go_to(self, act: Callable[[], Any]) -> None:
+        with self._paint:
+            act()
+        self._worker.revive()
+        if self._panel is not None:
+            self._panel.set_error("", "")
+        self._draw()
+
+    def _change(self, settings: Mapping[str, float]) -> None:
+        with self._paint:
+            self._history.change(settings)
+        self._draw()
 
     # The picture.
 
-    def _become(self, state: str) -> None:
-        self.state = state
+    def _told(self) -> None:
+        if self.state in ("paused", "finished", "stopped"):
+            self._history.keep(due=True)
         if self.static:
             return
         self._draw()
-        if state not in ("finished", "stopped", "failed"):
-            return
         if self.error is not None:
-            self._panel.set_error("".join(traceback.format_exception(self.error)))
-        self._panel.release()
-        if self._shown and has_kernel():
+            self._panel.set_error("the run failed", "".join(traceback.format_exception(self.error)))
+        if self.state in OVER and self._shown and has_kernel():
             from IPython.display import update_display
 
             # The saved notebook then keeps the last picture, where a page cannot run widgets.
             update_display(self._bundle(), raw=True, display_id=self._display_id)
 
     def _draw(self) -> None:
+        if self.static:
+            return
         started = time.perf_counter()
         with self._paint:
-            self._panel.set_state(self.state, self._clock())
-            if self.records:
-                picture = sketch(self._steps, self._series, total=self.total)
-                self._panel.set_record(len(self.records), picture, self._latest[-1], self.records[-1],
-                                       alarms(self._latest))
+            history, latest = self._history, [numbers(record) for record in self.records[-WINDOW:]]
+            self._tell()
+            self._panel.set_history(history.kept, f"none: one takes {history.size / 1e6:,.0f} MB" if history.too_big
+                                    else "none yet", {b.name: b.title for b in history.branches}, history.now.name)
+            if self._panel.knobs:
+                self._panel.knobs.show(history.settings())
+            self._panel.set_picture(self._sketch())
+            self._panel.set_record(len(self.records), latest, self.records[-1] if self.records else None,
+                                   alarms(latest))
         self._drawn = time.perf_counter()
         self._cost = self._drawn - started
         self.drawing += self._cost
+
+    def _sketch(self, title: str = "", caption: Sequence[str] = ()) -> str:
+        history = self._history
+        return sketch([_line(branch) for branch in history.branches], now=history.branches.index(history.now),
+                      behind=self._behind, title=title, caption=caption, total=self.total, smooth=self._smooth)
 
     def _tell(self) -> None:
         if self._panel is not None:
@@ -259,34 +320,60 @@ class Live:
 
     def _clock(self) -> str:
         count, mean = len(self.records), sum(self._times) / max(1, len(self._times))
-        state = self.state
-        if state == "running" and (self._stopping or self._allowed <= 0):
-            state = "stopping after this update" if self._stopping else "pausing after this update"
+        state, worker = self.state, self._worker
+        if state == "running" and (worker.stopping or worker.allowed <= 0):
+            state = "stopping after this update" if worker.stopping else "pausing after this update"
         words = [state, f"update {count} of {self.total}" if self.total else f"update {count}"]
         if self._times:
             words.append(f"{mean:.2g} s each" if mean >= 0.001 else "under 1 ms each")
         if self.total and self._times and self.state in ("running", "paused"):
-            words.append(f"{mean * max(0, self.total - count):.0f} s left")
+            left = mean * max(0, self.total - count)
+            words.append(f"{left:.0f} s left" if left < 100 else f"{left / 60:.0f} min left")
         return " · ".join(words)
+
+
+def _line(branch: Branch) -> Line:
+    together: dict[int, list[str]] = {}
+    for change in branch.changes:
+        if branch.start <= change.at < len(branch):
+            together.setdefault(change.at, []).append(str(change))
+    marks = [(branch.steps[at], f"update {at + 1}: {', '.join(changes)}") for at, changes in together.items()]
+    return Line(branch.name, branch.title, branch.steps, branch.series, marks, branch.start)
+
+
+def _weakly(method: Callable[..., None]) -> Callable[..., None]:
+    """`method`, as long as its object lives; nothing afterwards."""
+    weak = weakref.WeakMethod(method)
+
+    def call(*arguments: Any) -> None:
+        if (strong := weak()) is not None:
+            strong(*arguments)
+
+    return call
 
 
 def live(run: Iterable[Any], steps: int | None = None, title: str = "training",
          show: Sequence[str] = ("success", "reward"), every: float = 0.3, keep: int = 100,
-         static: bool | None = None) -> Live:
+         static: bool | None = None, *, beside: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+         smooth: int = 5, memory: float = 256) -> Live:
     """Watch `run`, an iterator of records, while it trains; it starts when the cell shows it.
 
-    `records = await live(train(...), steps=15).done()` shows the run, waits for it, and buttons work.
+    `records = await live(train(...), steps=15).done()` shows the run, waits for it, and buttons work. A run that
+    offers what `history.Steered` lists, as `train(...)` does, can also be changed, rewound and forked.
 
     Args:
         run: yields records: any objects or mappings with numbers such as step, reward, success. A record with
-            `episodes` whose items have `.text` also gets a sample shown.
+            `episodes` whose items have `.text` also gets some of them shown.
         steps: end after so many updates; None: when the iterator ends (its `__length_hint__` sets the bar).
         title: heading, and the run's name: starting another run of the same title stops the earlier one.
         show: the numbers to draw, a panel each.
-        every: seconds between pictures, at least; drawing never costs more than 5 % of the run.
+        every: seconds between pictures, at least; drawing never costs more than 3 % of the run.
         keep: so many of the newest records keep their episodes; in older ones `episodes` is empty.
         static: no thread and no widget, just the loop and one picture; by default where ARL_STATIC=1 or there
             is no Jupyter kernel.
+        beside: label → records of several seeds, whose range and mean lie behind the curve.
+        smooth: strong lines are the mean of the last so many updates.
+        memory: megabytes that kept states may take; where they are too many, every second one goes.
 
     Raises ValueError for a bad argument; KeyError, from the run, if a record lacks a number named in `show`.
     """
@@ -296,6 +383,8 @@ def live(run: Iterable[Any], steps: int | None = None, title: str = "training",
         raise ValueError(f"steps is {steps}, expected at least 1, or None to go on until the run ends")
     if isinstance(show, str) or not show:
         raise ValueError(f"show is {show!r}, expected names such as ('success', 'reward')")
-    if keep < 1:
-        raise ValueError(f"keep is {keep}, expected at least 1")
-    return Live(run, steps, title, show, every, keep, is_static() if static is None else static)
+    for name, number in (("keep", keep), ("smooth", smooth)):
+        if number < 1:
+            raise ValueError(f"{name} is {number}, expected at least 1")
+    behind = [band(label, runs, show) for label, runs in (beside or {}).items()]
+    return Live(run, steps, title, show, every, keep, is_static() if static is None else static, behind, smooth, memory)
