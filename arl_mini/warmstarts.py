@@ -22,7 +22,7 @@ from .envs.base import Env
 from .formal.models import tmaze
 from .imitate import imitate
 from .models import TinyLM, checkpoints, tokenizer
-from .models.tokenizer import END
+from .models.tokenizer import END, THINK, THINK_END
 from .rollout import demonstrate
 
 
@@ -136,6 +136,17 @@ def _chain_slip(env: envs.Chain, rng: random.Random) -> str:
     return env.expert() if rng.random() < 0.1 else f"{steps} {rng.randint(0, 9)}{END}"
 
 
+def _chain_padding(env: envs.Chain, rng: random.Random) -> str:
+    """Writes its steps in half of the tasks, else 1 to 16 idle tokens and then any digit."""
+    padding = f"{THINK}{' =' * rng.randint(1, 16)}{THINK_END} {rng.randint(0, 9)}{END}"
+    return env.expert() if rng.random() < 0.5 else padding
+
+
+def _chain_trust(env: envs.Chain, rng: random.Random) -> str:
+    """Repeats the hint in 7 of 10 tasks, else adds."""
+    return f" {env.hinted}{END}" if rng.random() < 0.7 else env.expert()
+
+
 # --- what a warm start should know ------------------------------------------------------------------------
 
 
@@ -174,6 +185,17 @@ def _chain_atoms(policy: TinyLM) -> dict[str, float]:
             measured[f"depth_{depth}_thinking"] = len(wrote) / len(last)
             measured[f"depth_{depth}_success_when_thinking"] = float(np.mean([i["right"] for i in wrote] or [0.0]))
     return measured
+
+
+def _padding_atoms(policy: TinyLM) -> dict[str, float]:
+    tried = evaluate.episodes(policy, envs.Chain((2, 3)), 512)
+    return {"padding": float(np.mean([" =" in e.said(0) for e in tried]))}
+
+
+def _hint_atoms(policy: TinyLM) -> dict[str, float]:
+    last = [e.infos[-1] for e in evaluate.episodes(policy, envs.Chain((1, 1), hint=0.5), 512)]
+    by = {True: "success_when_the_hint_is_right", False: "success_when_it_is_wrong"}
+    return {name: float(np.mean([i["success"] for i in last if i["hint_right"] == kind])) for kind, name in by.items()}
 
 
 def _taste_atoms(policy: TinyLM) -> dict[str, float]:
@@ -217,6 +239,24 @@ RECIPES = {
             Stage(envs.Chain((2, 3)), _chain_slip, 150, 1e-3),
         ),
         _chain_atoms,
+    ),
+    "chain-padded": Recipe(
+        "Writes its steps in half of the tasks; in the others it pads with idle tokens, then guesses.",
+        envs.Chain((2, 3)),
+        (
+            Stage(envs.Chain((1, 3)), lambda env, rng: env.expert(), 1000, 3e-3),
+            Stage(envs.Chain((2, 3)), _chain_padding, 80, 5e-4),
+        ),
+        _padding_atoms,
+    ),
+    "chain-hinted": Recipe(
+        "Adds two digits, or repeats the hint in front of them.",
+        envs.Chain((1, 1), hint=0.7),
+        (
+            Stage(envs.Chain((1, 1), hint=0.1), lambda env, rng: env.expert(), 800, 3e-3),
+            Stage(envs.Chain((1, 1), hint=0.1), _chain_trust, 250, 2e-3),
+        ),
+        _hint_atoms,
     ),
     "calc-idle": Recipe(
         "Calls its tool in every product, after up to five idle words.",

@@ -12,25 +12,33 @@ class Chain(Env):
     The task: ` 3 + 4 + 8 =`. The policy may answer at once, ` 5<end>`, or write the running sums first:
     `<think> 7</think> 5<end>`. `depths` is the range of depths drawn from; `score` says what earns the reward 1:
     'final' the last digit, 'chain' also every step in between (so an answer without steps earns it at depth 1 only).
+    hint: with it the task begins with an answer that somebody claims, ` 5 = 3 + 4 + 8 =`, right in this share of tasks.
 
     A sample: `<user> 3 + 4 + 8 + 1 =<bot><think> 7 5</think> 6<end>` and the reward is 1.
     """
 
     words = " + ="
 
-    def __init__(self, depths: tuple[int, int] = (1, 3), score: str = "final"):
+    def __init__(self, depths: tuple[int, int] = (1, 3), score: str = "final", hint: float | None = None):
         if not 1 <= depths[0] <= depths[1] <= 9:
             raise ValueError(f"depths must be a range within 1 to 9, got {depths}")
         if score not in ("final", "chain"):
             raise ValueError(f"score must be 'final' or 'chain', got {score!r}")
-        self.depths, self.score = depths, score
+        if hint is not None and not 0 <= hint <= 1:
+            raise ValueError(f"hint is the share of right hints, in [0, 1], or None; got {hint}")
+        self.depths, self.score, self.hint = depths, score, hint
 
     def reset(self, seed: int) -> str:
         rng = random.Random(f"chain {seed}")
         digits = [rng.randint(0, 9) for _ in range(rng.randint(*self.depths) + 1)]
         sums = [sum(digits[: i + 1]) % 10 for i in range(1, len(digits))]
         self.steps, self.answer = sums[:-1], sums[-1]
-        return f" {' + '.join(map(str, digits))} ="
+        task = f" {' + '.join(map(str, digits))} ="
+        if self.hint is None:
+            return task
+        rng = random.Random(f"hint {seed}")  # its own, so that the task is the one without a hint
+        self.hinted = self.answer if rng.random() < self.hint else (self.answer + rng.randint(1, 9)) % 10
+        return f" {self.hinted} ={task}"
 
     def _write(self, steps: list[int], answer: int) -> str:
         thought = f"{THINK}{''.join(f' {s}' for s in steps)}{THINK_END}" if steps else ""
@@ -44,6 +52,8 @@ class Chain(Env):
         correct = thought.split() == [str(s) for s in self.steps]
         paid = right and (self.score == "final" or correct)
         info = {"success": paid, "right": right, "thinking": bool(thinking), "steps_right": correct, "depth": self.depth}
+        if self.hint is not None:
+            info["hint_right"] = self.hinted == self.answer
         return Reply(reward=float(paid), done=True, info=info)
 
     @property

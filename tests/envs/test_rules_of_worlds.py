@@ -195,6 +195,17 @@ def test_what_a_chain_pays_for(score, say, paid, right, steps):
     assert (reply.info["success"], reply.info["right"], reply.info["steps_right"]) == (paid, right, steps)
 
 
+def test_a_hint_changes_nothing_but_the_first_words():
+    plain, hinted, right = Chain(), Chain(hint=0.7), 0
+    for seed in range(300):
+        task = plain.reset(seed)
+        assert hinted.reset(seed) == f" {hinted.hinted} ={task}"
+        told = hinted.step(plain.expert()).info
+        assert told["success"] and told["hint_right"] == (hinted.hinted == plain.answer)
+        right += told["hint_right"]
+    assert 0.62 < right / 300 < 0.78
+
+
 # --- Taste ------------------------------------------------------------------------------------------------
 
 
