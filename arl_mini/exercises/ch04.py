@@ -1,4 +1,4 @@
-"""Chapter 04: what a token weighs, what a KL estimate pulls at, refilling, a ratio in log space, a wrong axis."""
+"""Chapter 04: what a token weighs, what an estimate of a KL pulls at, refilling, long ratios, the axis."""
 
 import math
 import random
@@ -49,9 +49,9 @@ def check_weights(trial: Trial) -> str:
             mask[-1] = [0.0] * T  # nobody sampled a token of this row
         sizes = [max(1.0, sum(row)) for row in mask]
         for name, hint in REDUCTIONS.items():
-            each = {"token": lambda n: 1 / sum(map(sum, mask)), "sequence": lambda n: 1 / (B * n),
-                    "constant": lambda n: 1 / (B * length), "sum": lambda n: 1 / B, "width": lambda n: 1 / T}[name]  # fmt: skip
-            expected = torch.tensor([[m * each(n) for m in row] for row, n in zip(mask, sizes)]).double()
+            divisors = {"token": [sum(map(sum, mask))] * B, "sequence": [B * n for n in sizes],
+                        "constant": [B * length] * B, "sum": [B] * B, "width": [T] * B}[name]  # fmt: skip
+            expected = torch.tensor([[m / d for m in row] for row, d in zip(mask, divisors)]).double()
             shown = [[int(m) for m in row] for row in mask]
             trial.begin(f"weights(mask = {shown}, {name!r}, length = {length})", _short(expected),
                         f"{name!r} is {hint}; forced tokens weigh nothing.")  # fmt: skip
@@ -93,9 +93,9 @@ def check_kl_gradient(trial: Trial) -> str:
         }
         for name, expected in by_hand.items():
             trial.begin(
-                f"kl_gradient(θ with π = {[round(p, 3) for p in pi]}, ref = {[round(q, 3) for q in ref]}, {name!r})",
+                f"kl_gradient({name!r}), π = {_short(torch.tensor(pi))}, ref = {_short(torch.tensor(ref))}",
                 str([round(v, 4) for v in expected]),
-                f"{KL_HINTS[name]} The tokens were sampled already: only k(y) is differentiated, not π(y) before it.",
+                f"{KL_HINTS[name]} Only k(y) is differentiated, not the π(y) that weighs it.",
             )
             given = torch.tensor(theta).double(), torch.tensor(ref).double().log(), name
             came = _tensor(trial, trial.answer(*given), (4,))
@@ -133,9 +133,11 @@ class _Prompts:
         missing, rng = self.size - len(self.useful), self.trial.rng
         self.asked += 1
         if self.asked > self.rounds:
-            self.trial.fail(f"call {self.asked} of ask", f"Ask {self.rounds} times at most, then go on with what there is.")
+            hint = f"Ask {self.rounds} times at most, then go on with what there is."
+            self.trial.fail(f"call {self.asked} of ask", hint)
         if not isinstance(n, int) or n != missing:
-            self.trial.fail(f"call {self.asked} is ask({show(n)})", f"Ask for what is missing: {missing} groups with contrast. Dead ones are never kept.")
+            hint = f"Ask for what is missing: {missing} groups with contrast. Dead ones are never kept."
+            self.trial.fail(f"call {self.asked} is ask({show(n)})", hint)
         new = []
         for _ in range(n):
             group = [float(rng.random() < 0.5) for _ in range(self.tries)]
@@ -164,8 +166,8 @@ def check_refill(trial: Trial) -> str:
         if isinstance(came, list) and any(group in came for group in prompts.given if group not in expected):
             trial.fail(show(came), expected=f"{show(expected)} out of {show(prompts.given)}")
         if len(expected) < size and prompts.asked < rounds:
-            trial.fail(f"{prompts.asked} calls of ask, {len(expected)} useful groups: {show(came)}",
-                       f"Groups are missing and only {prompts.asked} of {rounds} rounds were used: ask again.")  # fmt: skip
+            hint = f"Groups are missing and only {prompts.asked} of {rounds} rounds were used: ask again."
+            trial.fail(f"{prompts.asked} calls of ask, {len(expected)} useful groups: {show(came)}", hint)
         if not isinstance(came, list) or not _equal(came, expected):
             trial.fail(show(came), expected=f"{show(expected)} out of {show(prompts.given)}")
     return "100 streams of prompts, of which none, some or all have contrast"
@@ -180,7 +182,7 @@ def _equal(came: list, expected: list) -> bool:
 
 
 def refill(ask, size: int, rounds: int) -> list[list[float]]:
-    """ask(n) → n new groups, each a list of rewards. Up to `size` groups with contrast, in at most `rounds` calls."""
+    """ask(n) → n new groups, lists of rewards. Up to `size` with contrast, in `rounds` calls at most."""
     kept = []
     for _ in range(rounds):
         kept += [group for group in ask(size - len(kept)) if min(group) < max(group)]
@@ -210,13 +212,14 @@ def check_sequence_ratio(trial: Trial) -> str:
         mask[:, -1] = 1.0
         old = torch.tensor([[-rng.uniform(0.1, 3) for _ in range(T)] for _ in range(B)])
         logp = old + torch.tensor([[drift + rng.uniform(-0.2, 0.2) for _ in range(T)] for _ in range(B)])
-        gaps = [[a - b for a, b, m in zip(*row) if m] for row in zip(logp.tolist(), old.tolist(), mask.tolist())]
+        rows = zip(logp.tolist(), old.tolist(), mask.tolist())
+        gaps = [[a - b for a, b, m in zip(*row) if m] for row in rows]
         expected = torch.tensor([math.exp(sum(row) / len(row)) for row in gaps]).double()
         sampled = [len(row) for row in gaps]
         trial.begin(
-            f"sequence_ratio: {B} rows of {T} tokens, {sampled} of them sampled, mean log-ratio about {drift}",
+            f"{B} rows of {T} tokens, {sampled} of them sampled, mean log-ratio about {drift}",
             _short(expected),
-            "exp of the mean of the log-ratios over the row's sampled tokens: add logarithms, exponentiate once.",
+            "exp of the mean of the log-ratios over the row's sampled tokens: add logarithms, take exp once.",
         )
         came = _tensor(trial, trial.answer(logp.clone(), old.clone(), mask.clone()), (B,))
         if not torch.allclose(came, expected, rtol=1e-4):
@@ -269,10 +272,11 @@ def _explain(trial: Trial, came: Tensor, expected: Tensor, paid: list, rows: lis
     elif min(paid[g]) == max(paid[g]):
         hint = "All tries of the group earned the same: the advantage is exactly 0."
     elif abs(float(came[i]) - (reward - statistics.mean(paid[g])) / statistics.stdev(whole)) < 1e-3:
-        hint = "You divided by the standard deviation of the whole batch: the wrong axis. Take that of the group."
+        hint = "You divided by the spread of the whole batch: the wrong axis. Take that of the group."
     elif abs(float(came[i]) - (reward - statistics.mean(paid[g])) / statistics.pstdev(paid[g])) < 1e-3:
         hint = "You divided by √(Σ…/G); with Bessel's correction it is √(Σ…/(G − 1))."
-    trial.fail(f"{float(came[i]):.4f} for row {i} of group {g}, rewards {paid[g]}", hint, f"{float(expected[i]):.4f} there")
+    told = f"{float(came[i]):.4f} for row {i} of group {g}, rewards {paid[g]}"
+    trial.fail(told, hint, f"{float(expected[i]):.4f} there")
 
 
 def advantages(rewards: Tensor, group: Tensor) -> Tensor:
@@ -324,18 +328,20 @@ EXERCISES = (
                   "differentiates the sampling too", "k1 as a loss pulls at nothing"),
             Wrong(changed(kl_gradient, "(logp.detach().exp() * k).sum()", "k.mean()"),
                   "weighs the four tokens equally", "k1 as a loss pulls at nothing"),
-            Wrong(changed(kl_gradient, "x**2 / 2", "x**2"), "forgets the half of k2", "the gradient of KL(π ‖ ref)"),
+            Wrong(changed(kl_gradient, "x**2 / 2", "x**2"),
+                  "forgets the half of k2", "the gradient of KL(π ‖ ref)"),
             Wrong(changed(kl_gradient, "(-x).exp() + x - 1", "x.exp() - x - 1"),
                   "turns k3 round", "the gradient of KL(ref ‖ π)"),
         ),
     ),
     Exercise(
         "04.3",
-        "refill(ask, size, rounds): groups with contrast only, asked for until there are enough, or too often.",
+        "refill(ask, size, rounds): groups with contrast only, asked for until there are enough.",
         check_refill, refill,
         (
             Wrong(refill_all, "keeps dead groups", "never kept"),
-            Wrong(changed(refill, "for _ in range(rounds):", "while True:"), "never gives up", "times at most"),
+            Wrong(changed(refill, "for _ in range(rounds):", "while True:"),
+                  "never gives up", "times at most"),
             Wrong(changed(refill, "ask(size - len(kept))", "ask(size)"),
                   "asks for a full batch each time", "Ask for what is missing"),
             Wrong(changed(refill, "if len(kept) == size:", "if kept:"), "does not refill", "ask again"),
