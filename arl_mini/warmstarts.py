@@ -136,6 +136,11 @@ def _chain_slip(env: envs.Chain, rng: random.Random) -> str:
     return env.expert() if rng.random() < 0.1 else f"{steps} {rng.randint(0, 9)}{END}"
 
 
+def _chain_shy(env: envs.Chain, rng: random.Random) -> str:
+    """Guesses at once; where there are no steps to write, it answers."""
+    return env.expert() if env.depth == 1 else env.guess(rng)
+
+
 def _chain_padding(env: envs.Chain, rng: random.Random) -> str:
     """Writes its steps in half of the tasks, else 1 to 16 idle tokens and then any digit."""
     padding = f"{THINK}{' =' * rng.randint(1, 16)}{THINK_END} {rng.randint(0, 9)}{END}"
@@ -185,6 +190,11 @@ def _chain_atoms(policy: TinyLM) -> dict[str, float]:
             measured[f"depth_{depth}_thinking"] = len(wrote) / len(last)
             measured[f"depth_{depth}_success_when_thinking"] = float(np.mean([i["right"] for i in wrote] or [0.0]))
     return measured
+
+
+def _shy_atoms(policy: TinyLM) -> dict[str, float]:
+    last = [e.infos[-1] for e in evaluate.episodes(policy, envs.Chain((4, 4)), 512)]
+    return {"depth_4_thinking": float(np.mean([i["thinking"] for i in last]))}
 
 
 def _padding_atoms(policy: TinyLM) -> dict[str, float]:
@@ -239,6 +249,16 @@ RECIPES = {
             Stage(envs.Chain((2, 3)), _chain_slip, 150, 1e-3),
         ),
         _chain_atoms,
+    ),
+    "chain-shy": Recipe(
+        "Learned to write the steps of four additions, then to guess at once: it hardly ever writes them.",
+        envs.Chain((4, 4), score="chain"),
+        (
+            Stage(envs.Chain((1, 3)), lambda env, rng: env.expert(), 900, 3e-3),
+            Stage(envs.Chain((1, 4)), lambda env, rng: env.expert(), 600, 2e-3, tasks=8000),
+            Stage(envs.Chain((1, 4)), _chain_shy, 60, 5e-4),
+        ),
+        _shy_atoms,
     ),
     "chain-padded": Recipe(
         "Writes its steps in half of the tasks; in the others it pads with idle tokens, then guesses.",
