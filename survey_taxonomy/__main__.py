@@ -1,4 +1,5 @@
 """``python -m survey_taxonomy check | build | export | coverage | import-list``."""
+
 from __future__ import annotations
 
 import argparse
@@ -52,7 +53,9 @@ def _export(args: argparse.Namespace) -> int:
 
         Explorer(taxonomy, args.lang).save(args.html)
     if not any((args.bibtex, args.upstream, args.json, args.sqlite, args.html)):
-        print("nothing to do: name at least one of --html --bibtex --upstream --json --sqlite", file=sys.stderr)
+        print(
+            "nothing to do: name at least one of --html --bibtex --upstream --json --sqlite", file=sys.stderr
+        )
         return 2
     return 0
 
@@ -78,8 +81,10 @@ def _import(args: argparse.Namespace) -> int:
     parse = {"official": parse_official, "bullets": parse_bullets}[args.format]
     proposal = propose(parse(text), read(args.data), args.source)
     Path(args.out).write_text(proposal.to_yaml(), encoding="utf-8")
-    print(f"{proposal.matched} entries matched, {len(proposal.new)} new rows, {len(proposal.changed)} changed, "
-          f"{len(proposal.vanished)} vanished, {len(proposal.findings)} findings; written to {args.out}")
+    print(
+        f"{proposal.matched} entries matched, {len(proposal.new)} new rows, {len(proposal.changed)} changed, "
+        f"{len(proposal.vanished)} vanished, {len(proposal.findings)} findings; written to {args.out}"
+    )
     return 0
 
 

@@ -2,6 +2,7 @@
 
 Everything that comes from a source is escaped; links go to http(s) addresses only.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -15,8 +16,13 @@ from . import exports
 if TYPE_CHECKING:
     from .taxonomy import Taxonomy
 
-LEVEL_WORDS = {"implemented": "implemented", "toy_analogue": "toy analogue", "exercise": "exercise",
-               "discussed": "discussed", "listed": ""}
+LEVEL_WORDS = {
+    "implemented": "implemented",
+    "toy_analogue": "toy analogue",
+    "exercise": "exercise",
+    "discussed": "discussed",
+    "listed": "",
+}
 
 
 def link(text: str, url: str) -> str:
@@ -31,8 +37,10 @@ def html_table(frame: pd.DataFrame, links: dict[str, list[str]] | None = None) -
     head = "".join(f'<th scope="col" style="text-align:left">{escape(str(c))}</th>' for c in frame.columns)
     body = []
     for i, row in enumerate(frame.itertuples(index=False)):
-        cells = [link(str(v), links[c][i]) if links and c in links else escape(str(v))
-                 for c, v in zip(frame.columns, row, strict=True)]
+        cells = [
+            link(str(v), links[c][i]) if links and c in links else escape(str(v))
+            for c, v in zip(frame.columns, row, strict=True)
+        ]
         body.append("<tr>" + "".join(f'<td style="text-align:left">{c}</td>' for c in cells) + "</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
@@ -75,8 +83,11 @@ def make_table(taxonomy: Taxonomy, section: str) -> LiteratureTable:
     entries = taxonomy.find(section=section)
     claims = taxonomy.claims[taxonomy.claims["entry_id"].isin(entries["entry_id"])]
     printed = taxonomy.statements[taxonomy.statements["section_id"].isin(taxonomy.below(section))]
-    shown = [a for a in printed["attribute"].drop_duplicates()
-             if a not in ("name", "mechanism", "group", "rl_group", "year", "objective_type")]
+    shown = [
+        a
+        for a in printed["attribute"].drop_duplicates()
+        if a not in ("name", "mechanism", "group", "rl_group", "year", "objective_type")
+    ]
     wide = claims.pivot(index="entry_id", columns="attribute", values="value")
     frame = pd.DataFrame({"method": entries["name"], "year": entries["year"], "idea": entries["note"]})
     for attribute in shown:
@@ -85,13 +96,19 @@ def make_table(taxonomy: Taxonomy, section: str) -> LiteratureTable:
     works = taxonomy.works.set_index("work_id")["url"]
     order = frame.sort_values(["year", "method"], kind="stable").index
     title = taxonomy.sections.set_index("section_id").loc[section, "title_en"]
-    return LiteratureTable(section, title, frame.loc[order].reset_index(drop=True),
-                           list(entries["work_id"].map(works).loc[order]))
+    return LiteratureTable(
+        section,
+        title,
+        frame.loc[order].reset_index(drop=True),
+        list(entries["work_id"].map(works).loc[order]),
+    )
 
 
 @dataclass(frozen=True)
 class Card:
-    """One entry: what it is, its work, where the survey puts it, what was stated and checked, links, relations."""
+    """One entry: what it is, its work, where the survey puts it, what was stated and checked, links,
+    relations.
+    """
 
     entry_id: str
     name: str
@@ -111,24 +128,35 @@ class Card:
     bibtex: str = field(repr=False)
 
     def _repr_html_(self) -> str:
-        parts = [f"<h4>{escape(self.name)} <small>({escape(self.kind.replace('_', ' '))})</small></h4>",
-                 f"<p>{escape(self.note)}</p>",
-                 f"<p>{link(self.title, self.url)}, {escape(self.authors)}, {self.year}. "
-                 f"Here: {escape(LEVEL_WORDS[self.coverage] or 'listed only')}.</p>"]
+        parts = [
+            f"<h4>{escape(self.name)} <small>({escape(self.kind.replace('_', ' '))})</small></h4>",
+            f"<p>{escape(self.note)}</p>",
+            f"<p>{link(self.title, self.url)}, {escape(self.authors)}, {self.year}. "
+            f"Here: {escape(LEVEL_WORDS[self.coverage] or 'listed only')}.</p>",
+        ]
         for title, frame in self._parts():
             parts.append(f"<p><b>{title}</b></p>" + html_table(frame))
         if len(self.links):
             items = [link(f"{k.rel}: {k.url}", k.url) for k in self.links.itertuples() if k.url]
             parts.append("<p>" + " · ".join(items) + "</p>")
-        return "".join(parts) + f"<details><summary>BibTeX</summary><pre>{escape(self.bibtex)}</pre></details>"
+        return (
+            "".join(parts) + f"<details><summary>BibTeX</summary><pre>{escape(self.bibtex)}</pre></details>"
+        )
 
     def _parts(self) -> list[tuple[str, pd.DataFrame]]:
-        parts = [("In the survey", self.placements), ("Stated and checked", self.claims),
-                 ("Relations", self.relations), ("Corrections", self.corrections), ("In this project", self.realised)]
+        parts = [
+            ("In the survey", self.placements),
+            ("Stated and checked", self.claims),
+            ("Relations", self.relations),
+            ("Corrections", self.corrections),
+            ("In this project", self.realised),
+        ]
         return [(title, frame) for title, frame in parts if len(frame)]
 
     def __str__(self) -> str:
-        head = f"{self.name} ({self.kind})\n{self.note}\n{self.title}, {self.authors}, {self.year}. {self.url}"
+        head = (
+            f"{self.name} ({self.kind})\n{self.note}\n{self.title}, {self.authors}, {self.year}. {self.url}"
+        )
         return "\n\n".join([head, *(f"{t}\n{f.to_string(index=False)}" for t, f in self._parts())])
 
 
@@ -142,13 +170,24 @@ def make_card(taxonomy: Taxonomy, entry_id: str) -> Card:
 
     relations = taxonomy.relations
     touching = relations[(relations["src"] == entry_id) | (relations["dst"] == entry_id)]
-    fixes = taxonomy.corrections[(taxonomy.corrections["target_kind"] == "entry")
-                                 & (taxonomy.corrections["target_id"] == entry_id)]
-    return Card(entry_id, entry["name"], entry["kind"], entry["note"], work["title"], work["authors"],
-                int(entry["year"]), work["url"], entry["coverage"],
-                rows(taxonomy.placements, "section_id role source_id locator"),
-                rows(taxonomy.claims, "attribute value status stated"), rows(taxonomy.links, "rel url status"),
-                touching[["src", "rel", "dst", "knob"]].reset_index(drop=True),
-                fixes[["correction_id", "field", "stated", "corrected", "confidence"]].reset_index(drop=True),
-                rows(taxonomy.coverage, "level symbol chapter test"), exports.bibtex(work.to_frame().T.assign(
-                    work_id=entry["work_id"])))
+    fixes = taxonomy.corrections[
+        (taxonomy.corrections["target_kind"] == "entry") & (taxonomy.corrections["target_id"] == entry_id)
+    ]
+    return Card(
+        entry_id,
+        entry["name"],
+        entry["kind"],
+        entry["note"],
+        work["title"],
+        work["authors"],
+        int(entry["year"]),
+        work["url"],
+        entry["coverage"],
+        rows(taxonomy.placements, "section_id role source_id locator"),
+        rows(taxonomy.claims, "attribute value status stated"),
+        rows(taxonomy.links, "rel url status"),
+        touching[["src", "rel", "dst", "knob"]].reset_index(drop=True),
+        fixes[["correction_id", "field", "stated", "corrected", "confidence"]].reset_index(drop=True),
+        rows(taxonomy.coverage, "level symbol chapter test"),
+        exports.bibtex(work.to_frame().T.assign(work_id=entry["work_id"])),
+    )

@@ -1,4 +1,5 @@
 """All checks of a data folder, in order: YAML, JSON Schema, rules across tables, compiled tables."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,14 +38,18 @@ def check(folder: Path | str = DATA) -> list[Problem]:
 def check_new(book: Book, **new: Sequence[dict]) -> list[Problem]:
     """What is wrong with records that someone wants to add, before they stand in a file.
 
-    ``new`` maps a kind ('works', 'entries', 'evidence', 'corrections', …) to records; file and line in a problem are those of
-    the records written as YAML. They are judged by themselves, with the sections, sources and vocabulary of ``book``: whether
-    they fit the rest is for ``check`` to say. Needs ``jsonschema``. Raises ``ValueError`` for an unknown kind.
+    ``new`` maps a kind ('works', 'entries', 'evidence', 'corrections', …) to records; file and line in a
+    problem are those of the records written as YAML. They are judged by themselves, with the sections,
+    sources and vocabulary of ``book``: whether they fit the rest is for ``check`` to say. Needs
+    ``jsonschema``. Raises ``ValueError`` for an unknown kind.
     """
     if unknown := sorted(set(new) - set(book.records)):
         raise ValueError(f"got kind {unknown[0]!r}, expected some of {', '.join(book.records)}")
     records = {kind: list(new.get(kind, ())) for kind in book.records}
-    texts = {kind: yaml.safe_dump({kind: rows}, allow_unicode=True, sort_keys=False) for kind, rows in records.items()}
+    texts = {
+        kind: yaml.safe_dump({kind: rows}, allow_unicode=True, sort_keys=False)
+        for kind, rows in records.items()
+    }
     places = {kind: [Place(kind, kind, i) for i in range(len(rows))] for kind, rows in records.items()}
     problems = check_shapes(Book(records, places, book.settings, texts))
     if problems:

@@ -7,10 +7,11 @@
     atlas.filters = {"capability": ["memory"], "rl_used": ["yes"]}
     atlas.save("atlas.html")               # the same page for a browser, data inside
 
-No drawing library: the views are tables, rectangles and lines, drawn once in Python (``pictures``, ``shell``) so that they
-read without JavaScript, and brought to life by one small module (``atlas/``). A library would be larger than all of it, and
-would draw nothing where no script runs.
+No drawing library: the views are tables, rectangles and lines, drawn once in Python (``pictures``,
+``shell``) so that they read without JavaScript, and brought to life by one small module (``atlas/``). A
+library would be larger than all of it, and would draw nothing where no script runs.
 """
+
 from __future__ import annotations
 
 import json
@@ -35,17 +36,25 @@ Filters = Mapping[str, Sequence[str]]
 #: what the page shares with Python, on a page without Python: an anywidget model in ten lines
 STAND_IN = """
 const read = (name) => document.getElementById(name).textContent;
-const values = { facts: read("atlas-facts"), filters: {}, query: "", entry: "", lang: document.documentElement.lang };
+const lang = document.documentElement.lang;
+const values = { facts: read("atlas-facts"), filters: {}, query: "", entry: "", lang };
 const place = document.getElementById("atlas");
 values.markup = place.innerHTML;
-const model = { get: (name) => values[name], set: (name, value) => { values[name] = value; }, save_changes() {},
-  on() {}, off() {} };
+const model = { get: (name) => values[name], set: (name, value) => { values[name] = value; },
+  save_changes() {}, on() {}, off() {} };
 render({ model, el: place });
 """
+POLICY = (
+    """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; """
+    """script-src 'unsafe-inline'; style-src 'unsafe-inline'">"""
+)
+PAGE_STYLE = ":root { color-scheme: light dark; } body { margin: 12px; }\n"
 
 
 def module() -> str:
-    """The JavaScript of the explorer: one module, without imports, that exports ``{ render }`` as anywidget expects."""
+    """The JavaScript of the explorer: one module, without imports, that exports ``{ render }`` as anywidget
+    expects.
+    """
     return "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
 
 
@@ -57,13 +66,19 @@ def style() -> str:
 class Explorer:
     """Linked views of the taxonomy with one shared selection.
 
-    taxonomy: by default the shipped data. lang: 'en' or 'ja'. ``filters`` maps a facet to the values wanted (values of one
-    facet are alternatives); facets are those of ``labels.FACETS``. ``query`` is text to find, ``entry`` the id of the open
-    card. All can be read and set, before and after it is shown.
+    taxonomy: by default the shipped data. lang: 'en' or 'ja'. ``filters`` maps a facet to the values wanted
+    (values of one facet are alternatives); facets are those of ``labels.FACETS``. ``query`` is text to find,
+    ``entry`` the id of the open card. All can be read and set, before and after it is shown.
     """
 
-    def __init__(self, taxonomy: Taxonomy | None = None, lang: str = "en", filters: Filters | None = None,
-                 query: str = "", entry: str = ""):
+    def __init__(
+        self,
+        taxonomy: Taxonomy | None = None,
+        lang: str = "en",
+        filters: Filters | None = None,
+        query: str = "",
+        entry: str = "",
+    ):
         if lang not in LANGUAGES:
             raise ValueError(f"got lang {lang!r}, expected one of {', '.join(LANGUAGES)}")
         self.taxonomy = load() if taxonomy is None else taxonomy
@@ -88,8 +103,12 @@ class Explorer:
         for name, values in filters.items():
             if name not in known:
                 raise ValueError(f"got facet {name!r}, expected one of {', '.join(sorted(known))}")
-            if wrong := [v for v in ([values] if isinstance(values, str) else values) if v not in known[name]]:
-                raise ValueError(f"facet {name!r} has no value {wrong[0]!r}; values are {', '.join(sorted(known[name]))}")
+            if wrong := [
+                v for v in ([values] if isinstance(values, str) else values) if v not in known[name]
+            ]:
+                raise ValueError(
+                    f"facet {name!r} has no value {wrong[0]!r}; values are {', '.join(sorted(known[name]))}"
+                )
         self._set("filters", {k: [v] if isinstance(v, str) else list(v) for k, v in filters.items() if v})
 
     @property
@@ -120,9 +139,12 @@ class Explorer:
         """The rows of ``taxonomy.entries`` that the filters and words leave."""
         words = self.query.lower().split()
         wanted = self.filters.items()
-        ids = [e["id"] for e in self._records.values()
-               if all(set(values) & set(e["facets"].get(name, ())) for name, values in wanted)
-               and all(w in self._texts[e["id"]] for w in words)]
+        ids = [
+            e["id"]
+            for e in self._records.values()
+            if all(set(values) & set(e["facets"].get(name, ())) for name, values in wanted)
+            and all(w in self._texts[e["id"]] for w in words)
+        ]
         entries = self.taxonomy.entries
         return entries[entries["entry_id"].isin(ids)].reset_index(drop=True)
 
@@ -132,14 +154,27 @@ class Explorer:
 
     def __repr__(self) -> str:
         said = [f"{facet(k)}: {', '.join(map(word, v))}" for k, v in self.filters.items()]
-        return f"Explorer: {len(self.selection)} of {len(self._records)} entries" + (f" ({'; '.join(said)})" if said else "")
+        return f"Explorer: {len(self.selection)} of {len(self._records)} entries" + (
+            f" ({'; '.join(said)})" if said else ""
+        )
 
     def _text(self, entry: dict) -> str:
         sections = self._facts["sections"]
         titles = [part for s in entry["in"] for part in (s, *sections[s][:2])]
         claims = [claim[1] for claim in entry.get("claims", ())]
-        return " ".join([entry["id"], entry["name"], *entry["aliases"], entry["note"], entry["title"], entry["authors"],
-                         entry["venue"], *titles, *claims]).lower()
+        return " ".join(
+            [
+                entry["id"],
+                entry["name"],
+                *entry["aliases"],
+                entry["note"],
+                entry["title"],
+                entry["authors"],
+                entry["venue"],
+                *titles,
+                *claims,
+            ]
+        ).lower()
 
     def _get(self, name: str):
         return self._state[name] if self._widget is None else getattr(self._widget, name)
@@ -154,8 +189,11 @@ class Explorer:
     def widget(self):
         """The anywidget behind the page (made on first use; needs ``anywidget``)."""
         if self._widget is None:
-            self._widget = _widget_class()(markup=shell(self.taxonomy, self._records, self.lang),
-                                           facts=json.dumps(self._facts, ensure_ascii=False), **self._state)
+            self._widget = _widget_class()(
+                markup=shell(self.taxonomy, self._records, self.lang),
+                facts=json.dumps(self._facts, ensure_ascii=False),
+                **self._state,
+            )
         return self._widget
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
@@ -164,17 +202,21 @@ class Explorer:
         return shown | {WIDGET_VIEW: self.widget._repr_mimebundle_()[WIDGET_VIEW]} if _is_live() else shown
 
     def html(self) -> str:
-        """One self-contained page: style, drawn views, data and module inside; it asks for nothing from outside."""
-        data = json.dumps(self._facts, ensure_ascii=False).replace("<", "\\u003c")  # so that no text can end the script
+        """One self-contained page: style, drawn views, data and module inside; it asks for nothing from
+        outside.
+        """
+        data = json.dumps(self._facts, ensure_ascii=False).replace(
+            "<", "\\u003c"
+        )  # so that no text can end the script
         title = text("title", self.lang)
-        return (f'<!DOCTYPE html>\n<html lang="{self.lang}"><head><meta charset="utf-8"><title>{title}</title>'
-                '<meta name="viewport" content="width=device-width">'
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-                "style-src 'unsafe-inline'\">"
-                f"<style>:root {{ color-scheme: light dark; }} body {{ margin: 12px; }}\n{style()}</style></head><body>"
-                f'<div id="atlas">{shell(self.taxonomy, self._records, self.lang)}</div>'
-                f'<script type="application/json" id="atlas-facts">{data}</script>'
-                f'<script type="module">\n{module()}\n{STAND_IN}</script></body></html>\n')
+        return (
+            f'<!DOCTYPE html>\n<html lang="{self.lang}"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<meta name="viewport" content="width=device-width">{POLICY}<style>{PAGE_STYLE}{style()}</style>'
+            "</head><body>"
+            f'<div id="atlas">{shell(self.taxonomy, self._records, self.lang)}</div>'
+            f'<script type="application/json" id="atlas-facts">{data}</script>'
+            f'<script type="module">\n{module()}\n{STAND_IN}</script></body></html>\n'
+        )
 
     def save(self, path: Path | str) -> Path:
         """Write ``html()`` to a file, whole or not at all."""

@@ -1,4 +1,7 @@
-"""Write the tables to files, works as BibTeX, corrections as text for upstream. Files appear whole or not at all."""
+"""Write the tables to files, works as BibTeX, corrections as text for upstream. Files appear whole or not at
+all.
+"""
+
 from __future__ import annotations
 
 import json
@@ -18,7 +21,9 @@ _ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\
 
 
 def whole(path: Path, write) -> Path:
-    """Let ``write`` fill a file beside ``path``, then put it in its place: an old file stays until the new one is whole."""
+    """Let ``write`` fill a file beside ``path``, then put it in its place: an old file stays until the new
+    one is whole.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -28,15 +33,19 @@ def whole(path: Path, write) -> Path:
 
 
 def to_csv(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
-    return [whole(folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False))
-            for name, frame in tables.items()]
+    return [
+        whole(folder / f"{name}.csv", lambda p, f=frame: f.to_csv(p, index=False))
+        for name, frame in tables.items()
+    ]
 
 
 def to_parquet(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow (pip install pyarrow); CSV, SQLite and JSON do not")
-    return [whole(folder / f"{name}.parquet", lambda p, f=frame: f.to_parquet(p, index=False))
-            for name, frame in tables.items()]
+    return [
+        whole(folder / f"{name}.parquet", lambda p, f=frame: f.to_parquet(p, index=False))
+        for name, frame in tables.items()
+    ]
 
 
 def to_sqlite(tables: dict[str, pd.DataFrame], path: Path) -> Path:
@@ -48,12 +57,15 @@ def to_sqlite(tables: dict[str, pd.DataFrame], path: Path) -> Path:
             connection.commit()
         finally:
             connection.close()
+
     return whole(path, write)
 
 
 def as_json(tables: dict[str, pd.DataFrame]) -> str:
     """All tables as JSON text: {table: [row, …]}; missing numbers are null."""
-    rows = {name: json.loads(frame.to_json(orient="records", force_ascii=False)) for name, frame in tables.items()}
+    rows = {
+        name: json.loads(frame.to_json(orient="records", force_ascii=False)) for name, frame in tables.items()
+    }
     return json.dumps(rows, ensure_ascii=False)
 
 
@@ -71,8 +83,11 @@ def bibtex(works: pd.DataFrame) -> str:
     records = []
     for work in works.itertuples():
         kind = "misc" if work.kind != "paper" or work.venue in ("", "arXiv") else "inproceedings"
-        fields = {"title": "{" + escape_tex(work.title) + "}",
-                  "author": escape_tex(work.authors.replace(" et al.", " and others")), "year": str(work.year)}
+        fields = {
+            "title": "{" + escape_tex(work.title) + "}",
+            "author": escape_tex(work.authors.replace(" et al.", " and others")),
+            "year": str(work.year),
+        }
         if kind == "inproceedings":
             fields["booktitle"] = escape_tex(work.venue)
         if work.arxiv:
@@ -91,15 +106,24 @@ def upstream(taxonomy: Taxonomy) -> str:
     checked = taxonomy.corrections[taxonomy.corrections["status"] == "checked"]
     evidence = taxonomy.evidence.set_index("evidence_id")
     names = taxonomy.entries.set_index("entry_id")["name"]
-    lines = ["# Corrections to the survey and its list", "",
-             f"{len(checked)} points, each with evidence. Row numbers are those of the list at commit 3006129.", ""]
+    lines = [
+        "# Corrections to the survey and its list",
+        "",
+        f"{len(checked)} points, each with evidence. Row numbers are those of the list at commit 3006129.",
+        "",
+    ]
     for issue, group in checked.groupby("issue", sort=True):
         lines += [f"## {issue.replace('_', ' ')}", ""]
         for row in group.itertuples():
             target = names.get(row.target_id, row.target_id)
-            proof = "; ".join(f"{evidence.loc[e, 'passage']} ({evidence.loc[e, 'url']})"
-                              for e in row.evidence.split("; ") if e)
-            lines.append(f"- **{row.correction_id}** {target}, {row.field}: stated {row.stated!r}; "
-                         f"should be {row.corrected!r}. Evidence: {proof}")
+            proof = "; ".join(
+                f"{evidence.loc[e, 'passage']} ({evidence.loc[e, 'url']})"
+                for e in row.evidence.split("; ")
+                if e
+            )
+            lines.append(
+                f"- **{row.correction_id}** {target}, {row.field}: stated {row.stated!r}; "
+                f"should be {row.corrected!r}. Evidence: {proof}"
+            )
         lines.append("")
     return "\n".join(lines)

@@ -1,9 +1,11 @@
 """The four pictures of the atlas as SVG text. They read as they stand; the page makes them live.
 
-What can be pressed carries ``data-facet``/``data-value``, ``data-cell`` or ``data-open``; texts that have two languages
-carry both (``data-en``, ``data-ja``). Colours: Okabe and Ito's blue and vermillion, and the grey that has the same contrast
-(4.3:1) on white and on near-black; the number always stands beside the colour.
+What can be pressed carries ``data-facet``/``data-value``, ``data-cell`` or ``data-open``; texts that have
+two languages carry both (``data-en``, ``data-ja``). Colours: Okabe and Ito's blue and vermillion, and the
+grey that has the same contrast (4.3:1) on white and on near-black; the number always stands beside the
+colour.
 """
+
 from __future__ import annotations
 
 import math
@@ -40,8 +42,11 @@ class Picture:
 
 
 def _svg(width: int, height: int, name: str, body: list[str], about: str) -> Picture:
-    head = (f"<svg xmlns='http://www.w3.org/2000/svg' class='arl-{name}' viewBox='0 0 {width} {height}' "
-            f"width='{width}' height='{height}' {FONT} fill='{GREY}' role='group' aria-label='{escape(about, True)}'>")
+    head = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' class='arl-{name}' viewBox='0 0 {width} {height}' "
+        f"width='{width}' height='{height}' {FONT} fill='{GREY}' role='group' "
+        f"aria-label='{escape(about, True)}'>"
+    )
     return Picture(head + "".join(body) + "</svg>", about)
 
 
@@ -57,8 +62,10 @@ def _plain(x: float, y: float, shown: str, more: str = "") -> str:
 
 def _box(x: float, y: float, w: float, h: float, strength: float) -> str:
     line = "" if strength else " stroke-dasharray='2 2'"
-    return (f"<rect x='{x:g}' y='{y:g}' width='{w:g}' height='{h:g}' fill='{BLUE}' fill-opacity='{strength:.2f}' "
-            f"stroke='{GREY}' stroke-width='0.5'{line}/>")
+    return (
+        f"<rect x='{x:g}' y='{y:g}' width='{w:g}' height='{h:g}' fill='{BLUE}' fill-opacity='{strength:.2f}' "
+        f"stroke='{GREY}' stroke-width='0.5'{line}/>"
+    )
 
 
 def shade(count: int, most: int) -> float:
@@ -73,52 +80,50 @@ def matrix(taxonomy: Taxonomy, lang: str = "en") -> Picture:
     most, body, middle = int(counts.to_numpy().max()), [], "text-anchor='middle'"
     count = " data-count=''"
     for j, task in enumerate(counts.columns):
-        body.append(f"<g data-facet='task' data-value='{task}'><rect x='{left + j * w}' y='2' width='{w}' height='20' "
-                    f"fill-opacity='0'/>{_text(left + (j + 0.5) * w, 16, VALUES[task], lang, middle)}</g>")
+        body.append(
+            f"<g data-facet='task' data-value='{task}'>"
+            f"<rect x='{left + j * w}' y='2' width='{w}' height='20' "
+            f"fill-opacity='0'/>{_text(left + (j + 0.5) * w, 16, VALUES[task], lang, middle)}</g>"
+        )
     for i, capability in enumerate(counts.index):
         y = top + i * h
-        body.append(f"<g data-facet='capability' data-value='{capability}'><rect x='0' y='{y}' width='{left - 4}' "
-                    f"height='{h}' fill-opacity='0'/>{_text(2, y + 18, VALUES[capability], lang)}</g>")
+        body.append(
+            f"<g data-facet='capability' data-value='{capability}'><rect x='0' y='{y}' width='{left - 4}' "
+            f"height='{h}' fill-opacity='0'/>{_text(2, y + 18, VALUES[capability], lang)}</g>"
+        )
         for j, task in enumerate(counts.columns):
             n = int(counts.loc[capability, task])
-            body.append(f"<g data-cell='{capability}|{task}'>{_box(left + j * w + 1, y + 1, w - 2, h - 2, shade(n, most))}"
-                        f"{_plain(left + (j + 0.5) * w, y + 18, str(n) if n else '–', middle + count)}</g>")
+            body.append(
+                f"<g data-cell='{capability}|{task}'>"
+                f"{_box(left + j * w + 1, y + 1, w - 2, h - 2, shade(n, most))}"
+                f"{_plain(left + (j + 0.5) * w, y + 18, str(n) if n else '–', middle + count)}</g>"
+            )
     empty = int((counts == 0).sum().sum())
     about = f"Capability × task: {counts.size} cells, {empty} empty, the fullest with {most} entries."
     return _svg(left + w * len(TASK), top + h * len(counts), "matrix", body, about)
 
 
 def icicle(taxonomy: Taxonomy, lang: str = "en") -> Picture:
-    """The section tree from left to right; blue says which share of a section's entries this project realises."""
+    """The section tree from left to right; blue is the share of a section's entries that this project
+    realises.
+    """
     rows = {s.section_id: s for s in taxonomy.sections.itertuples()}
     above, children, held = paths(taxonomy), defaultdict(list), defaultdict(set)
     for section in rows:
         children[rows[section].parent].append(section)
-    level = dict(zip(taxonomy.entries["entry_id"], taxonomy.entries["coverage"], strict=True))
+    listed = set(taxonomy.entries.query("coverage == 'listed'")["entry_id"])
     for p in taxonomy.placements.itertuples():
         for section in above[p.section_id]:
             held[section].add(p.entry_id)
-    columns, body = (0, 96, 284, 492), []
-    widths = (94, 186, 206, 206)
+    body = []
 
     def tall(section: str) -> float:
         own = max(7.0, 5 + 2.0 * math.sqrt(len(held[section]))) if not children[section] else 0.0
         return max(own, 13.0 if len(above[section]) < 3 else 7.0, sum(map(tall, children[section])))
 
     def draw(section: str, y: float) -> float:
-        h, depth, own = tall(section), len(above[section]) - 1, held[section]
-        done = sum(level[e] != "listed" for e in own)
-        row, fits = rows[section], h >= 11
-        number = section if "/" not in section else ""
-        words = tuple(f"{number} {t}".strip() for t in (row.title_en, row.title_ja))
-        room = widths[depth] - (36 if own else 2)
-        label = f"<svg width='{room}' height='{h:.1f}'>{_text(3, h / 2 + 3.7, words, lang)}</svg>" if fits else ""
-        count = _plain(widths[depth] - 4, h / 2 + 3.7, f"{done}/{len(own)}",
-                       "text-anchor='end' data-count=''") if fits and own else ""
-        title = f"<title>{escape(' '.join([section, row.title_en]))}: {done} of {len(own)}</title>"
-        body.append(f"<svg x='{columns[depth]}' y='{y:.1f}' width='{widths[depth]}' height='{h:.1f}' data-facet='section' "
-                    f"data-value='{section}'>{title}{_box(0, 0, widths[depth], h, DARKEST * done / len(own) if own else 0)}"
-                    f"{label}{count}</svg>")
+        h, own = tall(section), held[section]
+        body.append(_section(rows[section], len(above[section]) - 1, y, h, len(own - listed), len(own), lang))
         for child in children[section]:
             draw(child, y)
             y += tall(child)
@@ -127,41 +132,69 @@ def icicle(taxonomy: Taxonomy, lang: str = "en") -> Picture:
     y = 0.0
     for section in children[""]:
         y += draw(section, y) + 3
-    realised = sum(v != "listed" for v in level.values())
-    return _svg(700, math.ceil(y), "icicle", body,
-                f"{len(rows)} sections; {realised} of {len(level)} entries are realised or discussed here.")
+    realised, every = len(taxonomy.entries) - len(listed), len(taxonomy.entries)
+    about = f"{len(rows)} sections; {realised} of {every} entries are realised or discussed here."
+    return _svg(700, math.ceil(y), "icicle", body, about)
+
+
+#: left edge and width of the icicle's columns, by depth
+COLUMNS = ((0, 94), (96, 186), (284, 206), (492, 206))
+
+
+def _section(row, depth: int, y: float, h: float, done: int, every: int, lang: str) -> str:
+    """One box of the icicle; text only where it fits."""
+    (x, width), middle = COLUMNS[depth], h / 2 + 3.7
+    number = row.section_id if "/" not in row.section_id else ""
+    words = (f"{number} {row.title_en}".strip(), f"{number} {row.title_ja}".strip())
+    shown = f"<title>{escape(f'{row.section_id} {row.title_en}: {done} of {every}')}</title>"
+    shown += _box(0, 0, width, h, DARKEST * done / every if every else 0)
+    if h >= 11:
+        room = width - (36 if every else 2)
+        shown += f"<svg width='{room}' height='{h:.1f}'>{_text(3, middle, words, lang)}</svg>"
+    if h >= 11 and every:
+        shown += _plain(width - 4, middle, f"{done}/{every}", "text-anchor='end' data-count=''")
+    place = f"x='{x}' y='{y:.1f}' width='{width}' height='{h:.1f}'"
+    return f"<svg {place} data-facet='section' data-value='{row.section_id}'>{shown}</svg>"
 
 
 def timeline(taxonomy: Taxonomy, lang: str = "en") -> Picture:
     """Entries by first publication: by month from 2023 where the month is known, else by year."""
     counts = Counter(when(e.first_public, int(e.year)) for e in taxonomy.entries.itertuples())
-    months = sorted(k for k in counts if "-" in k)
+    months, years = sorted(k for k in counts if "-" in k), sorted(k for k in counts if "-" not in k)
     first, last = months[0], months[-1]
     span = [f"{y}-{m:02d}" for y in range(int(first[:4]), int(last[:4]) + 1) for m in range(1, 13)]
-    years = sorted(k for k in counts if "-" not in k)
     bars = [*years, "", *(k for k in span if first <= k <= last)]
-    width, high, base = 690, 84, 102
-    step = width / len(bars)
-    most, body = max(counts.values()), []
+    width, base = 690, 102
+    step, most, body = width / len(bars), max(counts.values()), []
     for i, key in enumerate(bars):
-        n, x = counts[key], i * step
-        tall = high * n / most
-        if key and n:
-            body.append(
-                f"<g data-facet='when' data-value='{key}'><title>{key}: {n}</title><rect x='{x:.1f}' y='{base - high - 12}' "
-                f"width='{step:.1f}' height='{high + 12}' fill-opacity='0'/><rect class='all' x='{x + 1:.1f}' "
-                f"y='{base - tall:.1f}' width='{step - 2:.1f}' height='{tall:.1f}' fill='none' stroke='{GREY}' "
-                f"stroke-width='0.7'/><rect class='now' data-bar='{high / most:.4f}' x='{x + 1:.1f}' y='{base - tall:.1f}' "
-                f"width='{step - 2:.1f}' height='{tall:.1f}' fill='{BLUE}' fill-opacity='0.6'/></g>")
-        if key.endswith("-01") or key == first or (key and "-" not in key):
-            at = (x, "") if x < width - 24 else (width, "text-anchor='end' ")
-            body.append(_plain(at[0], base + 12, key[:4] if "-" in key else key[2:4], at[1] + "font-size='9'"))
-    body.append(_text(0, 10, (f"{text('before')} (to {MONTHS_FROM - 1}, or month unknown)",
-                              f"{text('before', 'ja')} ({MONTHS_FROM - 1} まで、または月が不明)"), lang, "font-size='9'"))
-    peak = [k for k, _ in Counter({k: counts[k] for k in months}).most_common(2)]
-    return _svg(width, base + 16, "timeline", body,
-                f"{sum(counts.values())} entries; the fullest months are {peak[0]} ({counts[peak[0]]}) and {peak[1]} "
-                f"({counts[peak[1]]}).")
+        if counts[key]:
+            body.append(_bar(key, i * step, step, base, counts[key], most))
+        if key.endswith("-01") or key == first or key in years:
+            x, more = (i * step, "") if i * step < width - 24 else (width, "text-anchor='end' ")
+            body.append(_plain(x, base + 12, key[:4] if "-" in key else key[2:4], more + "font-size='9'"))
+    until = MONTHS_FROM - 1
+    words = (f"{text('before')} (to {until}, or month unknown)",
+             f"{text('before', 'ja')} ({until} まで、または月が不明)")  # fmt: skip
+    body.append(_text(0, 10, words, lang, "font-size='9'"))
+    peak = sorted(months, key=lambda k: -counts[k])[:2]
+    told = " and ".join(f"{k} ({counts[k]})" for k in peak)
+    about = f"{sum(counts.values())} entries; the fullest months are {told}."
+    return _svg(width, base + 16, "timeline", body, about)
+
+
+def _bar(key: str, x: float, step: float, base: float, count: int, most: int, high: float = 84) -> str:
+    """A bar of the timeline: all entries as an outline, those shown filled; the whole column can be
+    pressed.
+    """
+    tall = high * count / most
+    place = f"x='{x + 1:.1f}' y='{base - tall:.1f}' width='{step - 2:.1f}' height='{tall:.1f}'"
+    column = f"x='{x:.1f}' y='{base - high - 12}' width='{step:.1f}' height='{high + 12}'"
+    return (
+        f"<g data-facet='when' data-value='{key}'><title>{key}: {count}</title>"
+        f"<rect {column} fill-opacity='0'/>"
+        f"<rect {place} fill='none' stroke='{GREY}' stroke-width='0.7'/>"
+        f"<rect {place} data-bar='{high / most:.4f}' fill='{BLUE}' fill-opacity='0.6'/></g>"
+    )
 
 
 def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Picture:
@@ -181,20 +214,30 @@ def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Pi
         x = 4 + depth * indent
         if knob:
             body.append(_plain(x + 10, y, knob, "font-size='10' class='arl-knob'"))
-        at = x + 10 + (5.8 * sum(1.8 if ord(c) > 0x2e80 else 1 for c in knob) + 10 if knob else 0)
+        at = x + 10 + (5.8 * sum(1.8 if ord(c) > 0x2E80 else 1 for c in knob) + 10 if knob else 0)
         size = 7.2 * len(names[entry]) + 24
-        body.append(f"<g data-open='{entry}'><rect x='{at - 4:.0f}' y='{y - 12}' width='{size:.0f}' height='15' rx='4' "
-                    f"fill='{BLUE}' fill-opacity='{0.25 if level[entry] == 'implemented' else 0.06}'/>"
-                    f"{_plain(at, y, MARKS[level[entry]] + ' ' + names[entry], bold)}</g>")
+        body.append(
+            f"<g data-open='{entry}'>"
+            f"<rect x='{at - 4:.0f}' y='{y - 12}' width='{size:.0f}' height='15' rx='4' "
+            f"fill='{BLUE}' fill-opacity='{0.25 if level[entry] == 'implemented' else 0.06}'/>"
+            f"{_plain(at, y, MARKS[level[entry]] + ' ' + names[entry], bold)}</g>"
+        )
         for child, why in sorted(kids[entry], key=lambda pair: (bool(kids[pair[0]]), names[pair[0]].lower())):
             below = draw(child, why, depth + 1)
-            body.append(f"<path d='M{x + indent - 6:.0f} {y + 4} V{below - 4:.0f} h14' fill='none' stroke='{GREY}' "
-                        f"stroke-width='0.7'/>")
+            body.append(
+                f"<path d='M{x + indent - 6:.0f} {y + 4} V{below - 4:.0f} h14' fill='none' stroke='{GREY}' "
+                f"stroke-width='0.7'/>"
+            )
         return y
 
     draw(root, "", 0)
-    return _svg(620, 14 + row * line, "lineage", body,
-                f"{row} algorithms below {names[root]}, each with what it changes.")
+    return _svg(
+        620,
+        14 + row * line,
+        "lineage",
+        body,
+        f"{row} algorithms below {names[root]}, each with what it changes.",
+    )
 
 
 def overview(taxonomy: Taxonomy, lang: str = "en") -> Picture:

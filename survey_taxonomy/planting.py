@@ -1,7 +1,9 @@
-"""Faults of the kinds really found in the sources, to be planted in a copy of the data: do the rules name each?
+"""Faults of the kinds really found in the sources, to be planted in a copy of the data: do the rules name
+each?
 
 Every fault here stood in the survey or its list; the comment of each function says where.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +18,8 @@ from .values import Index
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: what it is, the rule that must name it, at which record, and how it gets into a copy of the data.
+    """One fault: what it is, the rule that must name it, at which record, and how it gets into a copy of the
+    data.
 
     ``also``: (rule, record) of what is wrong in consequence and named too.
     """
@@ -44,7 +47,13 @@ def _other_paper(book: Book) -> None:
 def _copied_website(book: Book) -> None:
     # The list's row of Satori has the website of RENT, one row up.
     _record(book, "entries", "satori")["links"].append(
-        {"rel": "website", "url": _link(book, "rent", "website")["url"], "source": "S-list", "at": "README L154"})
+        {
+            "rel": "website",
+            "url": _link(book, "rent", "website")["url"],
+            "source": "S-list",
+            "at": "README L154",
+        }
+    )
 
 
 def _code_is_paper(book: Book) -> None:
@@ -76,13 +85,16 @@ def _table_twice(book: Book) -> None:
 def _shared_name(book: Book) -> None:
     # Two papers call their method ARPO.
     _record(book, "entries", "arpo-gui")["name"] = "ARPO"
-    book.records["relations"][:] = [r for r in book.records["relations"]
-                                    if {r["src"], r["dst"]} != {"arpo", "arpo-gui"}]
+    book.records["relations"][:] = [
+        r for r in book.records["relations"] if {r["src"], r["dst"]} != {"arpo", "arpo-gui"}
+    ]
 
 
 FAULTS: tuple[Fault, ...] = (
     Fault("paper link of another work", "paper_matches_work", "mind2web", _other_paper),
-    Fault("website copied from a neighbour", "shared_url", "satori", _copied_website, (("shared_url", "rent"),)),
+    Fault(
+        "website copied from a neighbour", "shared_url", "satori", _copied_website, (("shared_url", "rent"),)
+    ),
     Fault("code link at a paper host", "code_host", "ellm", _code_is_paper),
     Fault("link without scheme", "url_form", "dapo", _no_scheme),
     Fault("value against its evidence", "evidence_agrees", "dapo", _kl_against_evidence),
@@ -95,8 +107,8 @@ FAULTS: tuple[Fault, ...] = (
 def lab(book: Book, faults: tuple[Fault, ...] = FAULTS) -> pd.DataFrame:
     """Plant each fault alone in a copy of ``book`` and run all rules.
 
-    A row a fault: rule, target, named (whether that rule names that record, with file and line), where (file:line), and
-    false_alarms: problems that have nothing to do with the fault.
+    A row a fault: rule, target, named (whether that rule names that record, with file and line), where
+    (file:line), and false_alarms: problems that have nothing to do with the fault.
     """
     rows = []
     for fault in faults:
@@ -106,6 +118,14 @@ def lab(book: Book, faults: tuple[Fault, ...] = FAULTS) -> pd.DataFrame:
         hits = [p for p in problems if (p.rule, p.target) == (fault.rule, fault.target) and p.line > 0]
         expected = {(fault.rule, fault.target), *fault.also}
         others = [p for p in problems if (p.rule, p.target) not in expected]
-        rows.append({"fault": fault.what, "rule": fault.rule, "target": fault.target, "named": bool(hits),
-                     "where": f"{hits[0].file}:{hits[0].line}" if hits else "", "false_alarms": len(others)})
+        rows.append(
+            {
+                "fault": fault.what,
+                "rule": fault.rule,
+                "target": fault.target,
+                "named": bool(hits),
+                "where": f"{hits[0].file}:{hits[0].line}" if hits else "",
+                "false_alarms": len(others),
+            }
+        )
     return pd.DataFrame(rows)

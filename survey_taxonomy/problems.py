@@ -1,4 +1,5 @@
 """What a check reports: one fault at one place."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ from dataclasses import dataclass
 class Problem:
     """A fault in the data.
 
-    ``file``, ``line`` (1-based) and ``field`` say where; ``rule`` names the check; ``target`` is the id of the
-    record at fault.
+    ``file``, ``line`` (1-based) and ``field`` say where; ``rule`` names the check; ``target`` is the id of
+    the record at fault.
     """
 
     rule: str

@@ -1,4 +1,5 @@
 """How far the project realises the survey, and what is built but not yet in coverage.yml."""
+
 from __future__ import annotations
 
 import ast
@@ -30,15 +31,21 @@ def public_names(package: Path) -> list[str]:
 def progress(taxonomy: Taxonomy) -> pd.DataFrame:
     """Entries by numbered section and level of coverage: rows '2.7', '3.1', …, columns the levels."""
     level = taxonomy.entries.set_index("entry_id")["coverage"]
-    pairs = {(".".join(p.section_id.split("/")[0].split(".")[:2]), p.entry_id)
-             for p in taxonomy.placements.itertuples()}
+    pairs = {
+        (".".join(p.section_id.split("/")[0].split(".")[:2]), p.entry_id)
+        for p in taxonomy.placements.itertuples()
+    }
     counts = Counter((section, level[entry]) for section, entry in pairs)
     sections = sorted({section for section, _ in pairs})
-    return pd.DataFrame([[counts[s, k] for k in LEVELS] for s in sections], index=sections, columns=list(LEVELS))
+    return pd.DataFrame(
+        [[counts[s, k] for k in LEVELS] for s in sections], index=sections, columns=list(LEVELS)
+    )
 
 
 def missing_coverage(taxonomy: Taxonomy, root: Path = ROOT) -> dict[str, str]:
-    """entry_id → symbol of algorithms that exist in the library under the entry's name but are not covered."""
+    """entry_id → symbol of algorithms that exist in the library under the entry's name but are not
+    covered.
+    """
     done = taxonomy.coverage.loc[taxonomy.coverage["level"].isin(LEVELS[:2]), "entry_id"]
     found = {}
     for name in public_names(root / "arl_mini" / "algorithms"):

@@ -1,4 +1,5 @@
 """The sources as they print: the stated layer alone, to show that the checks find the known faults."""
+
 from __future__ import annotations
 
 from .reading import Book

@@ -1,4 +1,5 @@
 """Read the YAML and remember where each record stands, so that an error can name file, line and field."""
+
 from __future__ import annotations
 
 import copy
@@ -13,9 +14,17 @@ from .problems import DataError, Problem
 DATA = Path(__file__).parent / "data"
 #: kind of record → file or folder under data/
 KINDS = {
-    "sources": "sources.yml", "attributes": "vocab.yml", "sections": "sections.yml", "works": "works",
-    "entries": "entries", "evidence": "evidence.yml", "corrections": "corrections", "relations": "relations.yml",
-    "coverage": "coverage.yml", "glossary": "glossary.yml", "shared_urls": "allow.yml",
+    "sources": "sources.yml",
+    "attributes": "vocab.yml",
+    "sections": "sections.yml",
+    "works": "works",
+    "entries": "entries",
+    "evidence": "evidence.yml",
+    "corrections": "corrections",
+    "relations": "relations.yml",
+    "coverage": "coverage.yml",
+    "glossary": "glossary.yml",
+    "shared_urls": "allow.yml",
 }
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -49,7 +58,9 @@ class Book:
     def problem(self, rule: str, kind: str, index: int, message: str, *path) -> Problem:
         """A fault at ``path`` (keys and indices) inside record ``index`` of ``kind``."""
         place, record = self.places[kind][index], self.records[kind][index]
-        target = str(record.get("id") or record.get("entry") or record.get("src") or record.get("term_en") or index)
+        target = str(
+            record.get("id") or record.get("entry") or record.get("src") or record.get("term_en") or index
+        )
         if place.file not in self._nodes:
             self._nodes[place.file] = yaml.compose(self.texts[place.file], Loader=_Loader)
         line = line_of(self._nodes[place.file], (place.key, place.index, *path))
@@ -57,12 +68,19 @@ class Book:
 
     def copy(self) -> Book:
         """An independent copy of the records (the texts are shared)."""
-        return Book(copy.deepcopy(self.records), {k: list(v) for k, v in self.places.items()},
-                    copy.deepcopy(self.settings), self.texts, self._nodes)
+        return Book(
+            copy.deepcopy(self.records),
+            {k: list(v) for k, v in self.places.items()},
+            copy.deepcopy(self.settings),
+            self.texts,
+            self._nodes,
+        )
 
 
 def line_of(node: yaml.Node, path: tuple) -> int:
-    """1-based line of the value at ``path`` below ``node``; of the nearest parent when the path ends early."""
+    """1-based line of the value at ``path`` below ``node``; of the nearest parent when the path ends
+    early.
+    """
     line = node.start_mark.line
     for step in path:
         found = None
@@ -87,8 +105,14 @@ def _duplicate_keys(node, file: str) -> Iterator[Problem]:
         seen = set()
         for key, value in node.value:
             if key.value in seen:
-                yield Problem("yaml", file, f"key {key.value!r} stands twice in one mapping; keep one",
-                              file, key.start_mark.line + 1, key.value)
+                yield Problem(
+                    "yaml",
+                    file,
+                    f"key {key.value!r} stands twice in one mapping; keep one",
+                    file,
+                    key.start_mark.line + 1,
+                    key.value,
+                )
             seen.add(key.value)
             yield from _duplicate_keys(value, file)
 
@@ -107,7 +131,9 @@ def _parse(text: str, file: str) -> dict:
     finally:
         loader.dispose()
     if not isinstance(data, dict):
-        raise DataError([Problem("yaml", file, f"expected a mapping at the top, got {type(data).__name__}", file, 1)])
+        raise DataError(
+            [Problem("yaml", file, f"expected a mapping at the top, got {type(data).__name__}", file, 1)]
+        )
     return data
 
 
@@ -116,15 +142,17 @@ def _files(folder: Path, name: str) -> list[Path]:
     if path.is_dir():
         return sorted(path.glob("*.yml"))
     if not path.exists():
-        raise DataError([Problem("yaml", name, "file is missing; every kind of record has its file", name, 0)])
+        raise DataError(
+            [Problem("yaml", name, "file is missing; every kind of record has its file", name, 0)]
+        )
     return [path]
 
 
 def read(folder: Path | str = DATA) -> Book:
     """Read every YAML file under ``folder``.
 
-    Raises ``DataError`` (file, line) for text that is no YAML, repeats a key or lacks its list. Values are not
-    checked here: see ``survey_taxonomy.check``.
+    Raises ``DataError`` (file, line) for text that is no YAML, repeats a key or lacks its list. Values are
+    not checked here: see ``survey_taxonomy.check``.
     """
     folder = Path(folder)
     records: dict[str, list[dict]] = {}
@@ -139,7 +167,9 @@ def read(folder: Path | str = DATA) -> Book:
             data = _parse(texts[file], file)
             rows = data.get(kind)
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-                raise DataError([Problem("yaml", file, f"expected a list of mappings under '{kind}'", file, 1, kind)])
+                raise DataError(
+                    [Problem("yaml", file, f"expected a list of mappings under '{kind}'", file, 1, kind)]
+                )
             records[kind] += rows
             places[kind] += [Place(file, kind, i) for i in range(len(rows))]
             settings.update({k: v for k, v in data.items() if k not in KINDS})

@@ -1,4 +1,5 @@
 """JSON Schema checks of the YAML: shape, types and patterns of every record."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """The survey as an object: one DataFrame a table, and the questions people ask of it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -39,19 +40,35 @@ class Taxonomy:
         """Name → table, in the order of the fields."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def find(self, text: str | None = None, *, kind: str | None = None, section: str | None = None,
-             capability: str | None = None, task: str | None = None, coverage: str | None = None,
-             where: Mapping[str, str] | None = None) -> pd.DataFrame:
+    def find(
+        self,
+        text: str | None = None,
+        *,
+        kind: str | None = None,
+        section: str | None = None,
+        capability: str | None = None,
+        task: str | None = None,
+        coverage: str | None = None,
+        where: Mapping[str, str] | None = None,
+    ) -> pd.DataFrame:
         """Entries that match everything given, with the attributes of ``where`` as further columns.
 
-        ``text`` is looked for in name, aliases, note and the title of the work; ``section`` includes everything
-        below it ('3.3' finds '3.3/rag-style'); ``coverage`` is the level or a better one; ``where`` maps an
-        attribute to a value ({'kl': 'none'}). Raises ``ValueError`` for an unknown section, attribute or value.
+        ``text`` is looked for in name, aliases, note and the title of the work; ``section`` includes
+        everything below it ('3.3' finds '3.3/rag-style'); ``coverage`` is the level or a better one;
+        ``where`` maps an attribute to a value ({'kl': 'none'}). Raises ``ValueError`` for an unknown
+        section, attribute or value.
         """
         found = self.entries
         if text is not None:
-            hay = (found["name"] + " " + found["aliases"] + " " + found["note"] + " "
-                   + found["work_id"].map(self.works.set_index("work_id")["title"]))
+            hay = (
+                found["name"]
+                + " "
+                + found["aliases"]
+                + " "
+                + found["note"]
+                + " "
+                + found["work_id"].map(self.works.set_index("work_id")["title"])
+            )
             found = found[hay.str.contains(text, case=False, regex=False)]
         if section is not None:
             found = found[found["entry_id"].isin(self._in_section(section))]
@@ -61,26 +78,33 @@ class Taxonomy:
                 found = found[found[column].map(lambda cell, v=value: v in cell.split("; "))]
         if coverage is not None:
             self._known("coverage", coverage)
-            found = found[found["coverage"].isin(LEVELS[:LEVELS.index(coverage) + 1])]
+            found = found[found["coverage"].isin(LEVELS[: LEVELS.index(coverage) + 1])]
         for attribute, value in (where or {}).items():
             found = self._where(found, attribute, value)
         return found.reset_index(drop=True)
 
     def _where(self, found: pd.DataFrame, attribute: str, value: str) -> pd.DataFrame:
         if attribute not in set(self.attributes["attribute"]):
-            raise ValueError(f"got attribute {attribute!r}, expected one of {', '.join(self.attributes['attribute'])}")
+            raise ValueError(
+                f"got attribute {attribute!r}, expected one of {', '.join(self.attributes['attribute'])}"
+            )
         values = self.attribute(attribute)
         allowed = set("; ".join(values).split("; "))
         if value not in allowed:
-            raise ValueError(f"no entry has {attribute} = {value!r}; values are {', '.join(sorted(allowed - {''}))}")
+            raise ValueError(
+                f"no entry has {attribute} = {value!r}; values are {', '.join(sorted(allowed - {''}))}"
+            )
         hits = values[values.map(lambda cell: value in cell.split("; "))]
         found = found[found["entry_id"].isin(hits.index)]
         return found.assign(**{attribute: found["entry_id"].map(values)})
 
     def _known(self, column: str, value: str) -> None:
-        known = {"capabilities": list(dict.fromkeys([*CAPABILITY.values(), "collaboration"])),
-                 "tasks": list(TASK.values()), "coverage": list(LEVELS),
-                 "kind": sorted(set(self.entries["kind"]))}[column]
+        known = {
+            "capabilities": list(dict.fromkeys([*CAPABILITY.values(), "collaboration"])),
+            "tasks": list(TASK.values()),
+            "coverage": list(LEVELS),
+            "kind": sorted(set(self.entries["kind"])),
+        }[column]
         if value not in known:
             raise ValueError(f"got {column} {value!r}, expected one of {', '.join(known)}")
 
@@ -92,7 +116,9 @@ class Taxonomy:
         """``section`` and every section under it. Raises ``ValueError`` when there is no such section."""
         ids = list(self.sections["section_id"])
         if section not in ids:
-            raise ValueError(f"got section {section!r}; sections look like '3.1', '4.2.1' or '3.1/external-guide'")
+            raise ValueError(
+                f"got section {section!r}; sections look like '3.1', '4.2.1' or '3.1/external-guide'"
+            )
         return [s for s in ids if s == section or s.startswith((section + ".", section + "/"))]
 
     def attribute(self, name: str) -> pd.Series:
@@ -139,17 +165,25 @@ class Taxonomy:
         """Smallest and largest base model by entry, in billions of parameters, where the data says a size."""
         sizes = self.attribute("base_llm").str.findall(r"(?i)(\d+(?:\.\d+)?)B\b")
         sizes = sizes[sizes.str.len() > 0].map(lambda found: [float(n) for n in found])
-        return pd.DataFrame({"smallest": sizes.map(min), "largest": sizes.map(max)}).rename_axis("entry_id").reset_index()
+        return (
+            pd.DataFrame({"smallest": sizes.map(min), "largest": sizes.map(max)})
+            .rename_axis("entry_id")
+            .reset_index()
+        )
 
     def stated_against_checked(self) -> pd.DataFrame:
-        """Claims whose value was checked, with what the sources print: entry, attribute, stated, value, status."""
+        """Claims whose value was checked, with what the sources print: entry, attribute, stated, value,
+        status.
+        """
         done = ("confirmed", "contradicted", "refined", "variant", "unverified")
         rows = self.claims[self.claims["status"].isin(done)]
         return rows.merge(self.entries[["entry_id", "name"]], on="entry_id").reset_index(drop=True)
 
     def lineage(self) -> pd.DataFrame:
         """Edges of the algorithm family tree: src, dst, knob (what the variant changes)."""
-        return self.relations[self.relations["rel"] == "variant_of"][["src", "dst", "knob"]].reset_index(drop=True)
+        return self.relations[self.relations["rel"] == "variant_of"][["src", "dst", "knob"]].reset_index(
+            drop=True
+        )
 
     def editions(self) -> pd.DataFrame:
         """Table rows by edition: entry_id, table (numbered section), in_v3, in_list."""
@@ -161,9 +195,13 @@ class Taxonomy:
         return seen.drop(columns="source_id")
 
     def differences(self) -> pd.DataFrame:
-        """Cells in which version 3 and the official list mean different things: entry_id, attribute, v3, list."""
-        sides = [self.statements[self.statements["source_id"] == s].drop_duplicates(["entry_id", "attribute"])
-                 for s in ("S-v3", "S-list")]
+        """Cells in which version 3 and the official list mean different things: entry_id, attribute, v3,
+        list.
+        """
+        sides = [
+            self.statements[self.statements["source_id"] == s].drop_duplicates(["entry_id", "attribute"])
+            for s in ("S-v3", "S-list")
+        ]
         rows = sides[0].merge(sides[1], on=["entry_id", "attribute"], suffixes=("_v3", "_list"))
         rows = rows[(rows["value_v3"] != rows["value_list"]) & (rows["attribute"] != "name")]
         rows = rows.rename(columns={"stated_v3": "v3", "stated_list": "list"})

@@ -1,4 +1,5 @@
 """From printed values to ours: the vocabulary, and which value of an attribute is shown."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ Value = str | int | list[str]
 def normalise(attribute: dict, raw: str | int) -> Value:
     """The value of a printed cell in the vocabulary of ``attribute``.
 
-    Free attributes come back as they are, closed ones mapped ('Yes' → 'yes'), lists split and mapped. What the
-    vocabulary does not know is returned unchanged, for the checks to find.
+    Free attributes come back as they are, closed ones mapped ('Yes' → 'yes'), lists split and mapped. What
+    the vocabulary does not know is returned unchanged, for the checks to find.
     """
     mapping = attribute.get("map", {})
     if attribute["form"] == "free":
@@ -37,7 +38,9 @@ class Index:
         self.sections = {s["id"]: s for s in book.records["sections"]}
         self.sources = {s["id"]: s for s in book.records["sources"]}
         self.evidence = {e["id"]: e for e in book.records["evidence"]}
-        self.corrected = {(c["target"].get("entry"), c["target"]["field"]) for c in book.records["corrections"]}
+        self.corrected = {
+            (c["target"].get("entry"), c["target"]["field"]) for c in book.records["corrections"]
+        }
         parents = {s.get("parent") for s in book.records["sections"]}
         self.leaves = [s["id"] for s in book.records["sections"] if s["id"] not in parents]
 

@@ -103,8 +103,8 @@ print(len(dropped), "algorithms without a KL penalty:", ", ".join(dropped["name"
 print(len(against), "of them are printed with one")
 
 # %% [markdown]
-# Half of the GRPO family (12 of 23 rows) trains without a reference policy, though the survey's Table 2 says "Yes" for most of them. How that
-# was found is below.
+# Half of the GRPO family (12 of 23 rows) trains without a reference policy, though the survey's Table 2 or its list says
+# "Yes" for most of them. How that was found is below.
 #
 # ### 4. Who trains memory with RL?
 
@@ -159,8 +159,9 @@ pictures.lineage(tax)
 edges = tax.lineage()
 children = edges["dst"].value_counts()
 print(f"{len(edges)} edges; most children: " + ", ".join(f"{k} {n}" for k, n in children.head(3).items()))
-print("longest line:", " → ".join(["REINFORCE", "PPO", "GRPO", "ProRL", "ProRL v2"]))
-assert {("ppo", "reinforce"), ("grpo", "ppo"), ("prorl", "grpo"), ("prorl-v2", "prorl")} <= set(zip(edges.src, edges.dst))
+print("a long line: REINFORCE → PPO → GRPO → ProRL → ProRL v2")
+line = ["reinforce", "ppo", "grpo", "prorl", "prorl-v2"]
+assert set(zip(line[1:], line)) <= set(zip(edges.src, edges.dst))
 
 # %% [markdown]
 # ### 8. Which of these can I run here?
@@ -371,8 +372,8 @@ lab.check("31.2", gaps)
 # Now argue one: which gap of the real matrix would you fill first, and why is it a gap of the field and not of the map?
 
 # %%
-split = tax.entries.assign(capabilities=tax.entries["capabilities"].str.split("; "), tasks=tax.entries["tasks"].str.split("; "))
-real = split.rename(columns={"entry_id": "id"})[["id", "capabilities", "tasks"]].to_dict("records")
+lists = {name: tax.entries[name].str.split("; ") for name in ("capabilities", "tasks")}
+real = tax.entries.assign(**lists).rename(columns={"entry_id": "id"})[["id", "capabilities", "tasks"]].to_dict("records")
 pd.DataFrame([g for g in gaps(real) if all(g)], columns=["capability", "task", "trained in", "worked on in"]).head(6)
 
 # %% [markdown]
@@ -385,15 +386,18 @@ pd.DataFrame([g for g in gaps(real) if all(g)], columns=["capability", "task", "
 def add(printed: dict, paper: dict, found: dict) -> dict[str, list[dict]]:
     """Work, entry, evidence and correction of a row that prints a wrong KL penalty."""
     key, month = printed["name"].lower(), f"20{paper['arxiv'][:2]}-{paper['arxiv'][2:4]}"
-    place = {"source": printed["source"], "at": printed["at"]}
-    work = dict(id=key, kind="paper", **paper, year=int(month[:4]), first_public=month, venue="arXiv", found=place)
-    claim = dict(attribute="kl", resolved="none", status="contradicted", evidence=[f"{key}-kl"])
+    place = dict(source=printed["source"], at=printed["at"])
+    work = dict(id=key, kind="paper", **paper, year=int(month[:4]), first_public=month, venue="arXiv")
+    work |= dict(found=place)
+    proof = dict(id=f"{key}-kl", entry=key, attribute="kl", says="none", seen=True)
+    proof |= dict(kind=found["kind"], url=found["url"], passage=found["passage"])
+    claim = dict(attribute="kl", resolved="none", status="contradicted", evidence=[proof["id"]])
     row = dict(section=printed["section"], role="table_row", **place, cells=printed["cells"])
-    entry = dict(id=key, name=printed["name"], kind="algorithm", work=key, note="Made up.", placements=[row], claims=[claim])
-    proof = dict(id=f"{key}-kl", entry=key, attribute="kl", says="none", kind=found["kind"], url=found["url"],
-                 passage=found["passage"], seen=True)
-    fix = dict(id="X01", target={"entry": key, "field": "kl"}, issue="wrong_value", stated="Yes", corrected="none",
-               evidence=[proof["id"]], confidence="high", status="checked", rule="evidence_agrees", upstream="none")
+    entry = dict(id=key, name=printed["name"], kind="algorithm", work=key, note="Made up.")
+    entry |= dict(placements=[row], claims=[claim])
+    fix = dict(id="X01", target=dict(entry=key, field="kl"), issue="wrong_value", stated="Yes")
+    fix |= dict(corrected="none", evidence=[proof["id"]], confidence="high", status="checked")
+    fix |= dict(rule="evidence_agrees", upstream="none")
     return {"works": [work], "entries": [entry], "evidence": [proof], "corrections": [fix]}
 
 

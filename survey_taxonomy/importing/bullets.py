@@ -1,11 +1,14 @@
 """A second common format: ``- [2025.03] **Name**: Title [[Paper](url)] [[Code](url)]`` under headings."""
+
 from __future__ import annotations
 
 import re
 
 from .rows import Listing, Row, Section, escape, find_links, unescape
 
-_ITEM = re.compile(r"^- (?:\[(\d{4}\.\d{2})\] )?\*\*((?:\\.|[^*\\])+)\*\*(?:: ((?:\\.|[^\[\\])*))?((?:\s*\[\[.*\)\])?)$")
+_ITEM = re.compile(
+    r"^- (?:\[(\d{4}\.\d{2})\] )?\*\*((?:\\.|[^*\\])+)\*\*(?:: ((?:\\.|[^\[\\])*))?((?:\s*\[\[.*\)\])?)$"
+)
 COLUMNS = ("Method", "Date", "Title", "Link", "Resource")
 
 

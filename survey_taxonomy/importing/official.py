@@ -1,4 +1,5 @@
 """The format of the survey's official list: one Markdown table a section, bold rows as groups."""
+
 from __future__ import annotations
 
 import re

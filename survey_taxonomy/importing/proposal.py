@@ -3,6 +3,7 @@
 The text of a list is untrusted: it is HTML-escaped in the output, its links are kept only on known hosts, and
 nothing of it is merged. A person reads the proposal and edits the YAML.
 """
+
 from __future__ import annotations
 
 import html
@@ -19,11 +20,26 @@ from ..values import Index, normalise
 from .rows import Listing, Row
 
 #: columns of the official list → our attributes; wording columns (mechanism, features) are not kept
-COLUMNS = {"Year": "year", "Objective Type": "objective_type", "Clip": "clip", "KL Penalty": "kl", "Signal": "signal",
-           "Category": "knowledge", "Base LLM": "base_llm", "Reward": "reward_type", "RL Reward Type": "reward_type",
-           "Paradigm": "paradigm", "Environment": "interactivity", "Dynamic": "mas_dynamic", "Train": "trains_llm",
-           "RL Algorithm": "rl_algorithm", "Agent Capability": "capability", "Task Domain": "domain",
-           "Modality": "modality", "Type": "framework_type"}
+COLUMNS = {
+    "Year": "year",
+    "Objective Type": "objective_type",
+    "Clip": "clip",
+    "KL Penalty": "kl",
+    "Signal": "signal",
+    "Category": "knowledge",
+    "Base LLM": "base_llm",
+    "Reward": "reward_type",
+    "RL Reward Type": "reward_type",
+    "Paradigm": "paradigm",
+    "Environment": "interactivity",
+    "Dynamic": "mas_dynamic",
+    "Train": "trains_llm",
+    "RL Algorithm": "rl_algorithm",
+    "Agent Capability": "capability",
+    "Task Domain": "domain",
+    "Modality": "modality",
+    "Type": "framework_type",
+}
 _NUMBER = re.compile(r"Sec\s*(\d(?:\.\d)*)")
 _MARKUP = re.compile(r"<[a-zA-Z/!][^>]*>|javascript:", re.IGNORECASE)
 
@@ -51,8 +67,13 @@ class Proposal:
     def to_yaml(self) -> str:
         """The proposal as a file for a person to read; no check and no load ever reads it."""
         head = "# Proposal, not data. Read each point, then edit survey_taxonomy/data by hand.\n"
-        body = {"matched": self.matched, "new": list(self.new), "changed": list(self.changed),
-                "vanished": list(self.vanished), "findings": [vars(f) for f in self.findings]}
+        body = {
+            "matched": self.matched,
+            "new": list(self.new),
+            "changed": list(self.changed),
+            "vanished": list(self.vanished),
+            "findings": [vars(f) for f in self.findings],
+        }
         return head + yaml.safe_dump(body, allow_unicode=True, sort_keys=False, width=110)
 
 
@@ -107,8 +128,12 @@ def propose(listing: Listing, book: Book, source: str = "S-list") -> Proposal:
             if difference := _difference(row, index.entries[entry_id], number, index, source):
                 changed.append(difference)
     findings += _shared(rows, index)
-    vanished = [e["id"] for e in index.entries.values() if e["id"] not in seen
-                and any(p["source"] == source and p["role"] == "table_row" for p in e["placements"])]
+    vanished = [
+        e["id"]
+        for e in index.entries.values()
+        if e["id"] not in seen
+        and any(p["source"] == source and p["role"] == "table_row" for p in e["placements"])
+    ]
     return Proposal(tuple(new), tuple(changed), tuple(vanished), tuple(findings), len(seen))
 
 
@@ -123,13 +148,25 @@ def _skeleton(row: Row, number: str, book: Book) -> dict:
         good = url.startswith("https://") and host_of(url) in book.settings["hosts"]
         (allowed if good else refused).append({"rel": _rel(label), "url": html.escape(url)})
     cells = {COLUMNS[c]: html.escape(v) for c, v in row.cells if c in COLUMNS and v}
-    return {"name": html.escape(row.name), "section": number, "group": html.escape(row.group), "line": row.line,
-            "cells": cells, "links": allowed, "refused_links": len(refused)}
+    return {
+        "name": html.escape(row.name),
+        "section": number,
+        "group": html.escape(row.group),
+        "line": row.line,
+        "cells": cells,
+        "links": allowed,
+        "refused_links": len(refused),
+    }
 
 
 def _difference(row: Row, entry: dict, number: str, index: Index, source: str) -> dict | None:
-    ours = [p for p in entry["placements"] if p["source"] == source and p["role"] == "table_row"
-            and (p["section"] == number or p["section"].startswith((number + ".", number + "/")))]
+    ours = [
+        p
+        for p in entry["placements"]
+        if p["source"] == source
+        and p["role"] == "table_row"
+        and (p["section"] == number or p["section"].startswith((number + ".", number + "/")))
+    ]
     if number and not ours:
         return {"entry": entry["id"], "line": row.line, "placement": f"new row in section {number}"}
     values = []
@@ -158,7 +195,9 @@ def _judge(row: Row, entry_id: str | None, index: Index) -> list[Finding]:
     found = []
     papers = [(label, url) for label, url in row.links if _rel(label) in ("paper", "blog")]
     for label, url in row.links:
-        found += [finding(rule, message) for rule, message in link_faults(_rel(label), url, index.book.settings)]
+        found += [
+            finding(rule, message) for rule, message in link_faults(_rel(label), url, index.book.settings)
+        ]
     if not papers:
         found.append(finding("missing_link", f"{row.name} has no paper link"))
     if any(_MARKUP.search(v) for v in (row.name, *(v for _, v in row.cells))):
@@ -194,10 +233,14 @@ def _shared(rows: list[tuple[Row, str | None]], index: Index) -> list[Finding]:
     for url, owners in users.items():
         works = {index.entries[e]["work"] if e in index.entries else e for e, _ in owners}
         if len(works) > 1 and url not in allowed:
-            found += [Finding("shared_url", e, line, f"{html.escape(url)} stands on several rows")
-                      for e, line in sorted(owners)]
+            found += [
+                Finding("shared_url", e, line, f"{html.escape(url)} stands on several rows")
+                for e, line in sorted(owners)
+            ]
     for entry_id, keys in papers.items():
         if len(keys) > 1 and len({k[0] for k in keys}) > 1:
-            found += [Finding("one_paper_link", entry_id, line, "two rows with two ids are one work")
-                      for line in keys.values()]
+            found += [
+                Finding("one_paper_link", entry_id, line, "two rows with two ids are one work")
+                for line in keys.values()
+            ]
     return found

@@ -1,4 +1,5 @@
 """What every list format is parsed into."""
+
 from __future__ import annotations
 
 import re
@@ -9,7 +10,9 @@ _LINK = re.compile(r"(?<!!)\[((?:\\.|[^\[\]\\])*)\]\(([^()\s]*)\)")
 
 @dataclass(frozen=True)
 class Row:
-    """One method: ``cells`` are (column, text) pairs, ``links`` (label, url) pairs, ``line`` its line (1-based)."""
+    """One method: ``cells`` are (column, text) pairs, ``links`` (label, url) pairs, ``line`` its line
+    (1-based).
+    """
 
     name: str
     group: str = ""
@@ -30,8 +33,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Listing:
-    """A parsed list. ``intro`` are the lines before the first section; ``strange`` the lines (number, text) inside
-    a section that belong to no table: where injected text shows."""
+    """A parsed list. ``intro`` are the lines before the first section; ``strange`` the lines (number, text)
+    inside a section that belong to no table: where injected text shows."""
 
     intro: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()

@@ -1,4 +1,5 @@
 """Rules on ids, works and sections."""
+
 from __future__ import annotations
 
 import re
@@ -10,9 +11,15 @@ from ..problems import Problem
 from ..values import Index
 
 _MARKUP = re.compile(r"\$[^$]*\$|\\[a-zA-Z]+|<[a-zA-Z/][^>]*>|&[a-z]+;|\u00ad|\ufb01|\ufb02")
-_KEYS = {**dict.fromkeys(("sources", "attributes", "sections", "works", "entries", "evidence", "corrections"), ("id",)),
-         "relations": ("src", "rel", "dst"), "glossary": ("term_en",), "coverage": ("entry", "symbol", "chapter"),
-         "shared_urls": ("url",)}
+_KEYS = {
+    **dict.fromkeys(
+        ("sources", "attributes", "sections", "works", "entries", "evidence", "corrections"), ("id",)
+    ),
+    "relations": ("src", "rel", "dst"),
+    "glossary": ("term_en",),
+    "coverage": ("entry", "symbol", "chapter"),
+    "shared_urls": ("url",),
+}
 
 
 def key_of(text: str) -> str:
@@ -28,15 +35,26 @@ def unique_ids(index: Index) -> Iterator[Problem]:
         for i, record in index.book.each(kind):
             key = tuple(record.get(k) for k in keys)
             if key in first:
-                yield index.book.problem("unique_ids", kind, i, f"{', '.join(map(repr, filter(None, key)))} is already "
-                                         f"taken in {first[key]}; choose another or merge", keys[0])
+                yield index.book.problem(
+                    "unique_ids",
+                    kind,
+                    i,
+                    f"{', '.join(map(repr, filter(None, key)))} is already "
+                    f"taken in {first[key]}; choose another or merge",
+                    keys[0],
+                )
             first.setdefault(key, index.book.places[kind][i].file)
 
 
 def foreign_keys(index: Index) -> Iterator[Problem]:
     """Every id that is named exists."""
-    known = {"entry": index.entries, "work": index.works, "section": index.sections, "source": index.sources,
-             "evidence": index.evidence}
+    known = {
+        "entry": index.entries,
+        "work": index.works,
+        "section": index.sections,
+        "source": index.sources,
+        "evidence": index.evidence,
+    }
     for kind, i, what, value, path in _references(index):
         if value is not None and value not in known[what]:
             yield index.book.problem("foreign_keys", kind, i, f"there is no {what} {value!r}", *path)
@@ -80,15 +98,24 @@ def _references(index: Index) -> Iterator[tuple]:
 
 def alias_unique(index: Index) -> Iterator[Problem]:
     """A name or alias belongs to one entry, unless a relation says that names collide."""
-    collide = {frozenset((r["src"], r["dst"])) for r in index.book.records["relations"]
-               if r["rel"] == "name_collides_with"}
+    collide = {
+        frozenset((r["src"], r["dst"]))
+        for r in index.book.records["relations"]
+        if r["rel"] == "name_collides_with"
+    }
     owner: dict[str, str] = {}
     for i, entry in index.book.each("entries"):
         for name in (entry["name"], *entry.get("aliases", ())):
             other = owner.setdefault(name.casefold(), entry["id"])
             if other != entry["id"] and frozenset((other, entry["id"])) not in collide:
-                yield index.book.problem("alias_unique", "entries", i, f"name {name!r} also belongs to {other!r}; "
-                                         "add a name_collides_with relation or another alias", "name")
+                yield index.book.problem(
+                    "alias_unique",
+                    "entries",
+                    i,
+                    f"name {name!r} also belongs to {other!r}; "
+                    "add a name_collides_with relation or another alias",
+                    "name",
+                )
 
 
 def arxiv_id(index: Index) -> Iterator[Problem]:
@@ -99,7 +126,9 @@ def arxiv_id(index: Index) -> Iterator[Problem]:
             continue
         match = re.fullmatch(r"(\d\d)(\d\d)\.(\d{4,5})", value)
         if not match or not 1 <= int(match[2]) <= 12 or (int(match[1]) >= 15 and len(match[3]) != 5):
-            yield index.book.problem("arxiv_id", "works", i, f"got arXiv id {value!r}, expected YYMM.NNNNN", "arxiv")
+            yield index.book.problem(
+                "arxiv_id", "works", i, f"got arXiv id {value!r}, expected YYMM.NNNNN", "arxiv"
+            )
 
 
 def arxiv_year(index: Index) -> Iterator[Problem]:
@@ -110,11 +139,17 @@ def arxiv_year(index: Index) -> Iterator[Problem]:
             continue
         month = f"20{value[:2]}-{value[2:4]}"
         if work.get("first_public") != month:
-            yield index.book.problem("arxiv_year", "works", i, f"got first_public {work.get('first_public')!r}, the "
-                                     f"arXiv id {value} says {month}", "first_public")
+            yield index.book.problem(
+                "arxiv_year",
+                "works",
+                i,
+                f"got first_public {work.get('first_public')!r}, the arXiv id {value} says {month}",
+                "first_public",
+            )
         if work["year"] < 2000 + int(value[:2]):
-            yield index.book.problem("arxiv_year", "works", i, f"year {work['year']} is before the arXiv id {value}",
-                                     "year")
+            yield index.book.problem(
+                "arxiv_year", "works", i, f"year {work['year']} is before the arXiv id {value}", "year"
+            )
 
 
 def duplicate_work(index: Index) -> Iterator[Problem]:
@@ -126,8 +161,13 @@ def duplicate_work(index: Index) -> Iterator[Problem]:
             if value is None:
                 continue
             if value in first:
-                yield index.book.problem("duplicate_work", "works", i, f"same {field} as work {first[value]!r}; "
-                                         "merge them and keep both citations", field)
+                yield index.book.problem(
+                    "duplicate_work",
+                    "works",
+                    i,
+                    f"same {field} as work {first[value]!r}; merge them and keep both citations",
+                    field,
+                )
             first.setdefault(value, work["id"])
 
 
@@ -141,22 +181,40 @@ def citation_name(index: Index) -> Iterator[Problem]:
             named = cited.get("named")
             if named is None or "meant" in cited:
                 continue
-            if key_of(named) not in key_of(work["title"]) and key_of(named) not in map(key_of, names[work["id"]]):
-                yield index.book.problem("citation_name", "works", i, f"[{cited['ref']}] is cited for {named!r} but is "
-                                         f"{work['title']!r}", "cited", j, "named")
+            if key_of(named) not in key_of(work["title"]) and key_of(named) not in map(
+                key_of, names[work["id"]]
+            ):
+                yield index.book.problem(
+                    "citation_name",
+                    "works",
+                    i,
+                    f"[{cited['ref']}] is cited for {named!r} but is {work['title']!r}",
+                    "cited",
+                    j,
+                    "named",
+                )
 
 
 def clean_text(index: Index) -> Iterator[Problem]:
     """Titles and names hold no TeX, HTML or ligatures, and are NFKC-normalised."""
-    for kind, fields in (("works", ("title", "authors")), ("entries", ("name", "note")),
-                         ("sections", ("title_en", "title_ja")), ("glossary", ("term_en", "term_ja"))):
+    for kind, fields in (
+        ("works", ("title", "authors")),
+        ("entries", ("name", "note")),
+        ("sections", ("title_en", "title_ja")),
+        ("glossary", ("term_en", "term_ja")),
+    ):
         for i, record in index.book.each(kind):
             for field in fields:
                 text = record.get(field, "")
                 folded = unicodedata.normalize("NFKC", text)
                 if _MARKUP.search(text) or (kind in ("sections", "glossary") and folded != text):
-                    yield index.book.problem("clean_text", kind, i, f"markup or look-alike characters in {text!r}; "
-                                             "write plain text", field)
+                    yield index.book.problem(
+                        "clean_text",
+                        kind,
+                        i,
+                        f"markup or look-alike characters in {text!r}; write plain text",
+                        field,
+                    )
 
 
 def spelling(index: Index) -> Iterator[Problem]:
@@ -168,7 +226,9 @@ def spelling(index: Index) -> Iterator[Problem]:
     for i, entry in index.book.each("entries"):
         text = str(index.shown(entry).get("mechanism", ""))
         if found := bad.search(text):
-            yield index.book.problem("spelling", "entries", i, f"misprint {found[0]!r} in mechanism", "placements")
+            yield index.book.problem(
+                "spelling", "entries", i, f"misprint {found[0]!r} in mechanism", "placements"
+            )
 
 
 def row_counts(index: Index) -> Iterator[Problem]:
@@ -179,8 +239,13 @@ def row_counts(index: Index) -> Iterator[Problem]:
             counts[placement["source"]] += placement["role"] == "table_row"
     for i, source in index.book.each("sources"):
         if "rows" in source and counts[source["id"]] != source["rows"]:
-            yield index.book.problem("row_counts", "sources", i, f"{counts[source['id']]} table rows are placed, "
-                                     f"{source['rows']} were counted in the source", "rows")
+            yield index.book.problem(
+                "row_counts",
+                "sources",
+                i,
+                f"{counts[source['id']]} table rows are placed, {source['rows']} were counted in the source",
+                "rows",
+            )
 
 
 def leaf_entries(index: Index) -> Iterator[Problem]:
@@ -191,5 +256,11 @@ def leaf_entries(index: Index) -> Iterator[Problem]:
             held[placement["section"]].add(entry["id"])
     for i, section in index.book.each("sections"):
         if section["id"] in index.leaves and len(held[section["id"]]) < 3 and "few" not in section:
-            yield index.book.problem("leaf_entries", "sections", i, f"leaf {section['id']} has "
-                                     f"{len(held[section['id']])} entries; add entries or say why under 'few'", "id")
+            yield index.book.problem(
+                "leaf_entries",
+                "sections",
+                i,
+                f"leaf {section['id']} has "
+                f"{len(held[section['id']])} entries; add entries or say why under 'few'",
+                "id",
+            )

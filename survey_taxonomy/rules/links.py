@@ -1,4 +1,5 @@
 """Rules on links. ``link_faults`` judges one link by itself and also serves the importer."""
+
 from __future__ import annotations
 
 import re
@@ -9,7 +10,9 @@ from urllib.parse import urlsplit
 from ..problems import Problem
 from ..values import Index
 
-ARXIV = re.compile(r"arxiv\.org/(?:abs|pdf)/(\d{4}\.\d{4,5})|10\.48550/arXiv\.(\d{4}\.\d{4,5})", re.IGNORECASE)
+ARXIV = re.compile(
+    r"arxiv\.org/(?:abs|pdf)/(\d{4}\.\d{4,5})|10\.48550/arXiv\.(\d{4}\.\d{4,5})", re.IGNORECASE
+)
 OPENREVIEW = re.compile(r"openreview\.net/forum\?id=([\w-]+)")
 
 
@@ -86,8 +89,12 @@ def model_link(index: Index) -> Iterator[Problem]:
 
 def paper_matches_work(index: Index) -> Iterator[Problem]:
     """The paper link of an entry is the entry's own work."""
-    owner = {(field, w[field]): w["id"] for w in index.book.records["works"]
-             for field in ("arxiv", "openreview") if w.get(field)}
+    owner = {
+        (field, w[field]): w["id"]
+        for w in index.book.records["works"]
+        for field in ("arxiv", "openreview")
+        if w.get(field)
+    }
     for i, entry, j, link in _each_link(index):
         found = paper_id(link["url"]) if link["rel"] == "paper" else None
         if found is None:
@@ -95,8 +102,15 @@ def paper_matches_work(index: Index) -> Iterator[Problem]:
         work = index.works[entry["work"]]
         own, other = work.get(found[0]), owner.get(found)
         if own is not None and own != found[1] or other not in (None, work["id"]):
-            yield index.book.problem("paper_matches_work", "entries", i, f"paper link is {found[1]}"
-                                     f" ({other or 'unknown work'}), but {entry['name']} is {work['id']!r}", "links", j)
+            yield index.book.problem(
+                "paper_matches_work",
+                "entries",
+                i,
+                f"paper link is {found[1]}"
+                f" ({other or 'unknown work'}), but {entry['name']} is {work['id']!r}",
+                "links",
+                j,
+            )
 
 
 def one_paper_link(index: Index) -> Iterator[Problem]:
@@ -104,8 +118,13 @@ def one_paper_link(index: Index) -> Iterator[Problem]:
     for i, entry in index.book.each("entries"):
         papers = [k["url"] for k in entry.get("links", ()) if k["rel"] == "paper" and k["url"] is not None]
         if len(set(papers)) > 1:
-            yield index.book.problem("one_paper_link", "entries", i, f"{len(papers)} paper links, "
-                                     "which says that two rows were one work", "links")
+            yield index.book.problem(
+                "one_paper_link",
+                "entries",
+                i,
+                f"{len(papers)} paper links, which says that two rows were one work",
+                "links",
+            )
 
 
 def shared_url(index: Index) -> Iterator[Problem]:
@@ -120,5 +139,12 @@ def shared_url(index: Index) -> Iterator[Problem]:
         names = {entry["id"] for _, entry, _ in found}
         if len(works) > 1 and not names <= allowed.get(url, set()):
             for i, entry, j in found:
-                yield index.book.problem("shared_url", "entries", i, f"{url} also stands on "
-                                         f"{', '.join(sorted(names - {entry['id']}))}", "links", j, "url")
+                yield index.book.problem(
+                    "shared_url",
+                    "entries",
+                    i,
+                    f"{url} also stands on {', '.join(sorted(names - {entry['id']}))}",
+                    "links",
+                    j,
+                    "url",
+                )

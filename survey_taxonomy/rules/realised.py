@@ -1,4 +1,7 @@
-"""Rules on coverage: what is said to be built is there. Read from the source text, without importing torch."""
+"""Rules on coverage: what is said to be built is there. Read from the source text, without importing
+torch.
+"""
+
 from __future__ import annotations
 
 import ast
@@ -12,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def resolves(symbol: str, root: Path = ROOT, depth: int = 0) -> bool:
-    """Whether ``package.module.name`` is defined (or imported under that name) in the sources under ``root``."""
+    """Whether ``package.module.name`` is defined (or imported under that name) in the sources under
+    ``root``.
+    """
     *modules, name = symbol.split(".")
     folder = root.joinpath(*modules)
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
@@ -36,9 +41,11 @@ def _defines(node: ast.stmt, name: str, package: list[str], root: Path, depth: i
     if isinstance(node, ast.ImportFrom):
         for alias in node.names:
             if (alias.asname or alias.name) in (name, "*"):
-                base = package[:len(package) - node.level + 1] if node.level else []
+                base = package[: len(package) - node.level + 1] if node.level else []
                 module = [*base, *(node.module.split(".") if node.module else [])]
-                return resolves(".".join([*module, name if alias.name == "*" else alias.name]), root, depth + 1)
+                return resolves(
+                    ".".join([*module, name if alias.name == "*" else alias.name]), root, depth + 1
+                )
     return False
 
 
@@ -49,33 +56,44 @@ def _member(owner: str, name: str, root: Path, depth: int) -> bool:
     if not file.exists():
         return False
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return any(isinstance(n, ast.ClassDef) and n.name == cls
-               and any(getattr(m, "name", None) == name for m in n.body) for n in tree.body)
+    return any(
+        isinstance(n, ast.ClassDef)
+        and n.name == cls
+        and any(getattr(m, "name", None) == name for m in n.body)
+        for n in tree.body
+    )
 
 
 def symbol_exists(index: Index) -> Iterator[Problem]:
     """Every class or function that coverage names is defined."""
     for i, item in index.book.each("coverage"):
         if "symbol" in item and not resolves(item["symbol"]):
-            yield index.book.problem("symbol_exists", "coverage", i, f"{item['symbol']} is not defined in the sources",
-                                     "symbol")
+            yield index.book.problem(
+                "symbol_exists", "coverage", i, f"{item['symbol']} is not defined in the sources", "symbol"
+            )
 
 
 def files_exist(index: Index) -> Iterator[Problem]:
     """Every chapter and test that coverage names exists; what is implemented names its symbol and test."""
     for i, item in index.book.each("coverage"):
         if item["level"] == "implemented" and not {"symbol", "test"} <= item.keys():
-            yield index.book.problem("files_exist", "coverage", i, "implemented needs a symbol and a test", "level")
+            yield index.book.problem(
+                "files_exist", "coverage", i, "implemented needs a symbol and a test", "level"
+            )
         if item["level"] == "toy_analogue" and not ("symbol" in item and item.keys() & {"test", "chapter"}):
-            yield index.book.problem("files_exist", "coverage", i, "toy_analogue needs a symbol and a test or chapter",
-                                     "level")
+            yield index.book.problem(
+                "files_exist", "coverage", i, "toy_analogue needs a symbol and a test or chapter", "level"
+            )
         if "chapter" in item:
             source = ROOT / "notebooks" / "src" / f"{item['chapter']}.py"
             if not source.exists() and not (ROOT / "notebooks" / f"{item['chapter']}.ipynb").exists():
-                yield index.book.problem("files_exist", "coverage", i, f"there is no notebook {item['chapter']}",
-                                         "chapter")
+                yield index.book.problem(
+                    "files_exist", "coverage", i, f"there is no notebook {item['chapter']}", "chapter"
+                )
         if "test" in item:
             file, _, function = item["test"].partition("::")
             text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).exists() else None
             if text is None or (function and f"def {function}(" not in text):
-                yield index.book.problem("files_exist", "coverage", i, f"there is no test {item['test']}", "test")
+                yield index.book.problem(
+                    "files_exist", "coverage", i, f"there is no test {item['test']}", "test"
+                )

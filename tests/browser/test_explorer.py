@@ -39,10 +39,15 @@ def open_page(browser, atlas_page):
     contexts, asked = [], []
 
     def open_one(scheme: str = "light", **options):
-        contexts.append(browser.new_context(color_scheme=scheme, viewport={"width": 1180, "height": 1000}, **options))
+        contexts.append(
+            browser.new_context(color_scheme=scheme, viewport={"width": 1180, "height": 1000}, **options)
+        )
         contexts[-1].set_offline(True)
         page = contexts[-1].new_page()
-        page.on("request", lambda request: asked.append(request.url) if not request.url.startswith("file:") else None)
+        page.on(
+            "request",
+            lambda request: asked.append(request.url) if not request.url.startswith("file:") else None,
+        )
         page.on("pageerror", lambda error: asked.append(str(error)))
         page.goto(atlas_page.as_uri())
         return page
@@ -143,7 +148,8 @@ def test_the_page_from_disk_without_network(open_page, tax, screenshots):
         page.screenshot(path=screenshots / f"atlas_page_{scheme}.png")
         ink, paper = page.evaluate("""() => {
           const style = getComputedStyle(document.querySelector(".arl-atlas input"));
-          return [style.color, style.backgroundColor].map((c) => c.match(/[\\d.]+/g).slice(0, 3).reduce((a, b) => a + +b, 0));
+          const sum = (color) => color.match(/[\\d.]+/g).slice(0, 3).reduce((a, b) => a + +b, 0);
+          return [sum(style.color), sum(style.backgroundColor)];
         }""")
         assert (ink < 200 and paper > 600) if scheme == "light" else (ink > 600 and paper < 200)
 
@@ -199,7 +205,9 @@ def test_the_page_reads_without_javascript(open_page, tax, screenshots):
 
 
 def opened(nb, cell: int) -> float:
-    """Seconds from running a cell until its explorer can be used; the least of three (other processes only add)."""
+    """Seconds from running a cell until its explorer can be used; the least of three (other processes only
+    add).
+    """
     least = float("inf")
     for _ in range(3):
         nb.page.evaluate("document.querySelector('.arl-atlas')?.remove()")
@@ -212,8 +220,12 @@ def opened(nb, cell: int) -> float:
 
 
 def test_in_jupyterlab(open_notebook, tax, screenshots, lab_server):
-    cells = [IMPORT, SHOW, "print(len(atlas.selection), atlas.filters)",
-             "atlas.filters = {'kl': ['none'], 'critic': ['no']}\natlas.query = 'group'\natlas.entry = 'Dr.GRPO'"]
+    cells = [
+        IMPORT,
+        SHOW,
+        "print(len(atlas.selection), atlas.filters)",
+        "atlas.filters = {'kl': ['none'], 'critic': ['no']}\natlas.query = 'group'\natlas.entry = 'Dr.GRPO'",
+    ]
     for dark in (False, True):
         nb = open_notebook(f"atlas_{dark}.ipynb", cells, dark=dark)
         nb.run_cell(0)
@@ -229,10 +241,13 @@ def test_in_jupyterlab(open_notebook, tax, screenshots, lab_server):
         assert nb.page.locator(".jp-Notebook .jp-Cell").count() == before
         assert number(nb.page) == len(tax.find(capability="tool_use", task="code"))
         nb.run_cell(2)
-        nb.until(lambda nb=nb: nb.cell_text(2), lambda told: told.startswith(
-            f"{len(tax.find(capability='tool_use', task='code'))} {{'capability': ['tool_use'], 'task': ['code']}}"))
+        crossing = len(tax.find(capability="tool_use", task="code"))
+        told = f"{crossing} {{'capability': ['tool_use'], 'task': ['code']}}"
+        nb.until(lambda nb=nb: nb.cell_text(2).strip(), lambda text, told=told: text == told)
         nb.run_cell(3)
-        nb.until(lambda nb=nb: nb.page.locator(".arl-card h3").all_inner_texts(), lambda told: told == ["Dr.GRPO"])
+        nb.until(
+            lambda nb=nb: nb.page.locator(".arl-card h3").all_inner_texts(), lambda told: told == ["Dr.GRPO"]
+        )
         expected = survey_taxonomy.Explorer(tax, filters={"kl": ["none"], "critic": ["no"]}, query="group")
         nb.until(lambda nb=nb: number(nb.page), lambda told: told == len(expected.selection))
         nb.shot(screenshots / f"atlas_lab_{'dark' if dark else 'light'}.png", ".arl-atlas")

@@ -1,4 +1,5 @@
 """Finding, cards, tables, BibTeX and exports."""
+
 import json
 import re
 import sqlite3
@@ -48,9 +49,18 @@ def test_find_by_text_facets_and_section(tax):
     assert set(tax.find(coverage="implemented")["coverage"]) <= {"implemented"}
 
 
-@pytest.mark.parametrize("arguments", [{"section": "9.9"}, {"kind": "thing"}, {"capability": "flying"},
-                                       {"task": "cooking"}, {"coverage": "done"}, {"where": {"colour": "red"}},
-                                       {"where": {"kl": "perhaps"}}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"section": "9.9"},
+        {"kind": "thing"},
+        {"capability": "flying"},
+        {"task": "cooking"},
+        {"coverage": "done"},
+        {"where": {"colour": "red"}},
+        {"where": {"kl": "perhaps"}},
+    ],
+)
 def test_unknown_facets_say_what_is_known(tax, arguments):
     with pytest.raises(ValueError, match="expected|values are|look like"):
         tax.find(**arguments)

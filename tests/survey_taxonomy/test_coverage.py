@@ -1,4 +1,5 @@
 """Coverage: every symbol really imports, every notebook and test is there, and the source reader agrees."""
+
 import importlib
 
 import pytest
@@ -28,7 +29,11 @@ def write(root, file, text):
 
 def test_symbols_are_found_without_import(tmp_path):
     write(tmp_path, "p/__init__.py", "from .a import One, two as Zwei\nfrom .b import *\nTHREE: int = 3\n")
-    write(tmp_path, "p/a.py", "class One:\n    def step(self): ...\ndef two(): ...\nraise SystemExit('never run')\n")
+    write(
+        tmp_path,
+        "p/a.py",
+        "class One:\n    def step(self): ...\ndef two(): ...\nraise SystemExit('never run')\n",
+    )
     write(tmp_path, "p/b.py", "Four = 4\n")
     for good in ("p.One", "p.Zwei", "p.THREE", "p.Four", "p.a", "p.a.One", "p.a.One.step", "p.b.Four"):
         assert resolves(good, tmp_path), good
@@ -43,11 +48,14 @@ def test_progress_counts_each_entry_once_a_section(tax):
 
 
 def test_what_is_built_but_not_recorded_is_named(tax, tmp_path):
-    write(tmp_path, "arl_mini/algorithms/__init__.py", '__all__ = ["Algorithm", "GSPO", "BetaDPO", "PassAtK"]\n')
+    write(
+        tmp_path, "arl_mini/algorithms/__init__.py", '__all__ = ["Algorithm", "GSPO", "BetaDPO", "PassAtK"]\n'
+    )
     covered = set(tax.coverage["entry_id"])
     expected = {"gspo": "GSPO", "beta-dpo": "BetaDPO", "passk-training": "PassAtK"}
     assert missing_coverage(tax, tmp_path) == {
-        entry: f"arl_mini.algorithms.{name}" for entry, name in expected.items() if entry not in covered}
+        entry: f"arl_mini.algorithms.{name}" for entry, name in expected.items() if entry not in covered
+    }
     assert public_names(tmp_path / "nowhere") == []
     assert "Algorithm" in public_names(ROOT / "arl_mini" / "algorithms")
 

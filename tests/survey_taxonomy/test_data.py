@@ -1,4 +1,5 @@
 """The shipped data: complete, sourced, checked in time, usable in a plain Python."""
+
 import os
 import subprocess
 import sys
@@ -21,7 +22,9 @@ def tax():
 def test_check_passes_in_ten_seconds():
     """Processor time, so that a busy machine does not decide."""
     before = os.times()
-    done = subprocess.run([sys.executable, "-m", "survey_taxonomy", "check"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "survey_taxonomy", "check"], cwd=ROOT, capture_output=True, text=True
+    )
     after = os.times()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     used = after.children_user + after.children_system - before.children_user - before.children_system
@@ -31,8 +34,11 @@ def test_check_passes_in_ten_seconds():
 def test_rows_and_works_are_all_there(tax):
     editions = tax.editions()
     assert len(editions) == 260
-    assert (int((editions.in_v3 & editions.in_list).sum()), int((editions.in_v3 & ~editions.in_list).sum()),
-            int((~editions.in_v3 & editions.in_list).sum())) == (192, 52, 16)
+    assert (
+        int((editions.in_v3 & editions.in_list).sum()),
+        int((editions.in_v3 & ~editions.in_list).sum()),
+        int((~editions.in_v3 & editions.in_list).sum()),
+    ) == (192, 52, 16)
     assert len(tax.works) >= 500
     assert len(tax.entries) >= 500
     cited = set(tax.citations["ref"].dropna().astype(int))
@@ -52,8 +58,11 @@ def test_every_value_has_a_source(tax):
         frame = getattr(tax, name)
         assert set(frame["source_id"]) <= sources, name
         assert (frame["locator"] != "").all(), name
-    bare = tax.claims[(tax.claims["stated"] == "") & (tax.claims["evidence"] == "")
-                      & (tax.claims["status"] != "own_reading")]
+    bare = tax.claims[
+        (tax.claims["stated"] == "")
+        & (tax.claims["evidence"] == "")
+        & (tax.claims["status"] != "own_reading")
+    ]
     assert bare.empty
     judged = tax.claims[tax.claims["status"].isin(["confirmed", "contradicted", "refined"])]
     assert (judged["evidence"] != "").all()
@@ -88,7 +97,8 @@ def test_quotations_are_short(tax):
 
 def test_columns_are_as_documented(tax):
     assert {name: list(frame.columns) for name, frame in tax.tables.items()} == {
-        name: columns.split() for name, columns in COLUMNS.items()}
+        name: columns.split() for name, columns in COLUMNS.items()
+    }
 
 
 def test_files_are_marked_for_editors():
@@ -99,13 +109,15 @@ def test_files_are_marked_for_editors():
 
 
 def test_needs_neither_torch_nor_jupyter_nor_the_checkers():
-    code = ("import sys\n"
-            "for name in ('torch', 'transformers', 'ipywidgets', 'anywidget', 'IPython', 'jsonschema', 'pandera',"
-            " 'matplotlib'): sys.modules[name] = None\n"
-            "import survey_taxonomy\n"
-            "tax = survey_taxonomy.load()\n"
-            "tax.card('DAPO'), survey_taxonomy.table('3.3'), tax.bibtex(['KTO']), tax.upstream()\n"
-            "print(len(tax.entries))")
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'transformers', 'ipywidgets', 'anywidget', 'IPython', 'jsonschema', 'pandera',"
+        " 'matplotlib'): sys.modules[name] = None\n"
+        "import survey_taxonomy\n"
+        "tax = survey_taxonomy.load()\n"
+        "tax.card('DAPO'), survey_taxonomy.table('3.3'), tax.bibtex(['KTO']), tax.upstream()\n"
+        "print(len(tax.entries))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 500

@@ -1,4 +1,5 @@
 """A corrupted file gives an error that names file, line and field."""
+
 import re
 import shutil
 from dataclasses import replace
@@ -25,7 +26,7 @@ def corrupt(folder, file, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text, old
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    return text[:text.index(old)].count("\n") + 1
+    return text[: text.index(old)].count("\n") + 1
 
 
 CASES = [  # what, file, old, new, lines below the first line of old, field, word in the message
@@ -38,12 +39,36 @@ CASES = [  # what, file, old, new, lines below the first line of old, field, wor
     ("duplicate id", DAPO, "- id: dapo\n", "- id: grpo\n", 0, "id", "already taken"),
     ("duplicate key", DAPO, "  name: DAPO\n", "  name: DAPO\n  name: DAPO\n", 1, "name", "twice"),
     ("missing source", DAPO, "    source: S-v3\n", "", 0, "placements", "'source' is missing"),
-    ("malformed arXiv id", "works/2.7_algorithms.yml", "arxiv: '2507.18071'", "arxiv: '2513.18071'", 0, "arxiv", "YYMM"),
-    ("dangling evidence", DAPO, "evidence: [trl-dapo-kl]", "evidence: [trl-nothing]", 0, "claims", "no evidence"),
+    (
+        "malformed arXiv id",
+        "works/2.7_algorithms.yml",
+        "arxiv: '2507.18071'",
+        "arxiv: '2513.18071'",
+        0,
+        "arxiv",
+        "YYMM",
+    ),
+    (
+        "dangling evidence",
+        DAPO,
+        "evidence: [trl-dapo-kl]",
+        "evidence: [trl-nothing]",
+        0,
+        "claims",
+        "no evidence",
+    ),
     ("unknown value", DAPO, "resolved: clip_higher", "resolved: clip_hire", 0, "claims", "clip_hire"),
     ("dangling relation", "relations.yml", "dst: reinforce", "dst: reinforcement", 0, "dst", "no entry"),
     ("dangling glossary", "glossary.yml", "section: '2.3'", "section: '2.9'", 0, "section", "no section"),
-    ("bad correction", "corrections/links.yml", "  confidence: high\n", "  confidence: sure\n", 0, "confidence", "sure"),
+    (
+        "bad correction",
+        "corrections/links.yml",
+        "  confidence: high\n",
+        "  confidence: sure\n",
+        0,
+        "confidence",
+        "sure",
+    ),
     ("bad source", "sources.yml", "- id: S-v5\n", "- id: S-v6\n", 0, "id", "S-v6"),
     ("bad slide", "sections.yml", "  slides: [4]\n", "  slides: [41]\n", 0, "slides", "41"),
     ("no section", "evidence.yml", "  seen: true\n", "  seen: perhaps\n", 0, "seen", "boolean"),
@@ -64,7 +89,8 @@ def test_corruption_is_located(folder, what, file, old, new, shift, field, word)
 
 FIRST = {  # kind → its first file
     kind: next(iter(sorted((DATA / name).glob("*.yml")))) if (DATA / name).is_dir() else DATA / name
-    for kind, name in KINDS.items()}
+    for kind, name in KINDS.items()
+}
 
 
 def first_record(text):
@@ -87,18 +113,26 @@ def test_any_file_can_be_corrupted(folder, kind):
     span = first_record(text)
     if span is None:
         pytest.skip(f"{name} has no record yet")
-    record, line = text[slice(*span)], text[:span[0]].count("\n") + 1
-    for change, where in (("duplicate", record + record), ("key", _first_key(record, "surprise: 1")),
-                          ("type", _first_value(record))):
-        file.write_text(text[:span[0]] + where + text[span[1]:], encoding="utf-8")
+    record, line = text[slice(*span)], text[: span[0]].count("\n") + 1
+    for change, where in (
+        ("duplicate", record + record),
+        ("key", _first_key(record, "surprise: 1")),
+        ("type", _first_value(record)),
+    ):
+        file.write_text(text[: span[0]] + where + text[span[1] :], encoding="utf-8")
         found = [p for p in faults(folder, kind) if p.file == name]
         assert found, change
-        assert any(line <= p.line <= line + 2 * record.count("\n") and p.field is not None for p in found), change
+        assert any(line <= p.line <= line + 2 * record.count("\n") and p.field is not None for p in found), (
+            change
+        )
 
 
 def _first_key(record, extra):
-    return re.sub(r"\A- \{", "- {" + extra + ", ", record) if record.startswith("- {") else record.replace(
-        "\n", "\n  " + extra + "\n", 1)
+    return (
+        re.sub(r"\A- \{", "- {" + extra + ", ", record)
+        if record.startswith("- {")
+        else record.replace("\n", "\n  " + extra + "\n", 1)
+    )
 
 
 def _first_value(record):

@@ -1,4 +1,5 @@
 """The explorer without a browser: its facts, its drawings, its selection, the page as text."""
+
 import json
 import re
 import subprocess
@@ -39,19 +40,30 @@ def fresh(atlas):
 
 def test_the_selection_is_that_of_find(fresh, tax):
     fresh.filters = {"section": ["3.3"], "rl_used": ["yes"]}
-    assert list(fresh.selection["entry_id"]) == list(tax.find(section="3.3", where={"rl_used": "yes"})["entry_id"])
+    assert list(fresh.selection["entry_id"]) == list(
+        tax.find(section="3.3", where={"rl_used": "yes"})["entry_id"]
+    )
     fresh.filters = {"kl": "none"}
     assert list(fresh.selection["entry_id"]) == list(tax.find(where={"kl": "none"})["entry_id"])
     fresh.filters = {"capability": ["tool_use"], "task": ["search", "code"]}
-    either = {*tax.find(capability="tool_use", task="search")["entry_id"],
-              *tax.find(capability="tool_use", task="code")["entry_id"]}
+    either = {
+        *tax.find(capability="tool_use", task="search")["entry_id"],
+        *tax.find(capability="tool_use", task="code")["entry_id"],
+    }
     assert set(fresh.selection["entry_id"]) == either
-    assert repr(fresh).startswith(f"Explorer: {len(either)} of {len(tax.entries)} entries (Capability: tool use")
+    assert repr(fresh).startswith(
+        f"Explorer: {len(either)} of {len(tax.entries)} entries (Capability: tool use"
+    )
 
 
 def test_words_look_into_everything(fresh):
-    for words, entry in (("kahneman", "kto"), ("rafailov", "dpo"), ("slow reasoning", "openai-o1"),
-                         ("clip_higher", "dapo"), ("Decoupled DAPO", "dapo")):
+    for words, entry in (
+        ("kahneman", "kto"),
+        ("rafailov", "dpo"),
+        ("slow reasoning", "openai-o1"),
+        ("clip_higher", "dapo"),
+        ("Decoupled DAPO", "dapo"),
+    ):
         fresh.query = words
         assert entry in set(fresh.selection["entry_id"]), words
     fresh.query = "no such word at all"
@@ -60,7 +72,9 @@ def test_words_look_into_everything(fresh):
     assert fresh.bibtex().count("@") == fresh.selection["work_id"].nunique()
 
 
-@pytest.mark.parametrize("filters, word", [({"colour": ["red"]}, "expected one of"), ({"kl": ["perhaps"]}, "values are")])
+@pytest.mark.parametrize(
+    "filters, word", [({"colour": ["red"]}, "expected one of"), ({"kl": ["perhaps"]}, "values are")]
+)
 def test_unknown_filters_say_what_is_known(fresh, filters, word):
     with pytest.raises(ValueError, match=word):
         fresh.filters = filters
@@ -88,11 +102,19 @@ def test_what_a_class_says_of_itself(tmp_path):
     (package / "__init__.py").write_text("from .a import Child, Odd\n")
     (package / "a.py").write_text(
         "from .b import Base\n\n\n@frozen\nclass Child(Base):\n    def plan(self): ...\n\n\n"
-        "class Odd(Child):\n    @property\n    def needs_critic(self): ...\n")
-    (package / "b.py").write_text("class Base:\n    needs_critic = True\n\n    def loss(self):\n        return 1\n")
+        "class Odd(Child):\n    @property\n    def needs_critic(self): ...\n"
+    )
+    (package / "b.py").write_text(
+        "class Base:\n    needs_critic = True\n\n    def loss(self):\n        return 1\n"
+    )
     child = Library(tmp_path).quote("p.Child")
     assert (child.file, child.line, child.parents, child.changes, child.critic) == (
-        "p/a.py", 4, ("Base",), ("plan",), "yes")
+        "p/a.py",
+        4,
+        ("Base",),
+        ("plan",),
+        "yes",
+    )
     assert child.text.startswith("@frozen\nclass Child(Base):")
     assert child.loss == ("Base", "    def loss(self):\n        return 1")
     assert Library(tmp_path).quote("p.Odd").critic == "optional"
@@ -146,7 +168,9 @@ def test_the_lineage_draws_each_edge_with_its_knob(tax):
     nodes = [e.attrib["data-open"] for e in pressed(svg, "data-open")]
     edges = tax.lineage()
     assert sorted(nodes) == sorted([*edges["src"], "reinforce"])
-    knobs = [e.text for e in ElementTree.fromstring(svg).iter(f"{SVG}text") if e.attrib.get("class") == "arl-knob"]
+    knobs = [
+        e.text for e in ElementTree.fromstring(svg).iter(f"{SVG}text") if e.attrib.get("class") == "arl-knob"
+    ]
     assert sorted(knobs) == sorted(edges["knob"])
 
 
@@ -160,7 +184,11 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag, attrs):
         if tag not in ("meta", "input", "br"):
             self.open.append(tag)
-        self.loads += [v for k, v in attrs if k in ("src", "data", "action", "background") or (k == "href" and tag == "link")]
+        self.loads += [
+            v
+            for k, v in attrs
+            if k in ("src", "data", "action", "background") or (k == "href" and tag == "link")
+        ]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -223,7 +251,7 @@ BARE = """
 import sys
 class Gone:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "IPython", "ipywidgets", "anywidget", "jupyterlab", "traitlets", "numba"}:
+        if name.split(".")[0] in {"torch", "IPython", "ipywidgets", "anywidget", "jupyterlab", "traitlets"}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Gone())
 import survey_taxonomy

@@ -1,4 +1,5 @@
 """The importer: parse and render are inverse, known faults are flagged, nothing is merged."""
+
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 
 from survey_taxonomy.__main__ import main
 from survey_taxonomy.importing import (
-    Listing, Row, Section, parse_bullets, parse_official, propose, read_commit, render_bullets, render_official,
+    Listing,
+    Row,
+    Section,
+    parse_bullets,
+    parse_official,
+    propose,
+    read_commit,
+    render_bullets,
+    render_official,
 )
 from survey_taxonomy.importing.bullets import COLUMNS as BULLET_COLUMNS
 from survey_taxonomy.importing.proposal import COLUMNS
@@ -25,8 +34,9 @@ def book():
 
 # round trip
 
-text = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=12).filter(
-    lambda s: s != "-" and not set(s) <= set(":-"))
+text = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=12
+).filter(lambda s: s != "-" and not set(s) <= set(":-"))
 url = st.from_regex(r"https://[a-z]{1,8}\.(org|com)/[A-Za-z0-9._/?=-]{0,12}", fullmatch=True)
 paper = st.tuples(st.sampled_from(["Paper", "Blog"]), url)
 other = st.tuples(st.sampled_from(["Code", "Model", "Website"]), st.one_of(url, st.just("")))
@@ -35,8 +45,12 @@ heading = st.from_regex(r"Sec[1-6]\.[1-9] [A-Za-z:&]{1,10}", fullmatch=True)
 
 @st.composite
 def official_sections(draw):
-    columns = ("Method", *draw(st.lists(text.filter(lambda c: c not in ("Link", "Resource")), max_size=3, unique=True)),
-               "Link", "Resource")
+    columns = (
+        "Method",
+        *draw(st.lists(text.filter(lambda c: c not in ("Link", "Resource")), max_size=3, unique=True)),
+        "Link",
+        "Resource",
+    )
     groups = sorted(draw(st.lists(text, max_size=2, unique=True)))
     rows = []
     for group in groups or [""]:
@@ -60,8 +74,14 @@ def bullet_sections(draw):
     for _ in range(draw(st.integers(0, 3))):
         date = draw(st.sampled_from(["", "2025.03", "2024.11"]))
         cells = (("Date", date), ("Title", draw(st.one_of(st.just(""), text))))
-        rows.append(Row(draw(text), "", cells, tuple(draw(st.lists(st.tuples(st.sampled_from(["Paper", "Code"]), url),
-                                                                   max_size=2)))))
+        rows.append(
+            Row(
+                draw(text),
+                "",
+                cells,
+                tuple(draw(st.lists(st.tuples(st.sampled_from(["Paper", "Code"]), url), max_size=2))),
+            )
+        )
     return Section(draw(heading), BULLET_COLUMNS, tuple(rows))
 
 
@@ -79,6 +99,7 @@ def test_fixture_round_trip():
 
 
 # proposals
+
 
 def test_entries_already_in_give_no_change(book):
     proposal = propose(parse_official(FIXTURE), book)
@@ -109,8 +130,11 @@ def listing_from(book):
                 continue
             number = ".".join(p["section"].split("/")[0].split(".")[:2])
             cells = tuple((back[k], str(v)) for k, v in p["cells"].items() if k in back)
-            links = tuple((k.get("stated", k)["rel"].capitalize(), k.get("stated", k)["url"])
-                          for k in entry.get("links", ()) if k["at"] == p["at"])
+            links = tuple(
+                (k.get("stated", k)["rel"].capitalize(), k.get("stated", k)["url"])
+                for k in entry.get("links", ())
+                if k["at"] == p["at"]
+            )
             name = p["cells"].get("name", entry["name"])
             sections.setdefault(number, []).append(Row(name, "", cells, links, int(p["at"].split("L")[1])))
     made = []
@@ -128,23 +152,32 @@ def test_the_whole_list_proposes_nothing(book):
 
 
 def test_changes_are_proposed(book):
-    changed = FIXTURE.replace("| PPO | 2017 | Policy gradient | Yes | No |", "| PPO | 2018 | Policy gradient | Yes | Yes |")
+    changed = FIXTURE.replace(
+        "| PPO | 2017 | Policy gradient | Yes | No |", "| PPO | 2018 | Policy gradient | Yes | Yes |"
+    )
     changed = changed.replace("https://github.com/camel-ai/camel)", "https://github.com/camel-ai/moved)")
     proposal = propose(parse_official(changed), book)
     by = {c["entry"]: c for c in proposal.changed}
     assert {v["attribute"]: (v["was"], v["now"]) for v in by["ppo"]["values"]} == {
-        "year": ("2017", "2018"), "kl": ("No", "Yes")}
+        "year": ("2017", "2018"),
+        "kl": ("No", "Yes"),
+    }
     assert by["camel"]["new_links"] == ["https://github.com/camel-ai/moved"]
     assert "vapo" in proposal.vanished
 
 
 def test_a_new_row_keeps_known_hosts_only_and_is_escaped(book):
-    row = ('| <b>Shiny</b> | External | Qwen9-1B | [Paper](https://arxiv.org/abs/2612.00001) '
-           '| [Code](https://evil.example/x) [Website](javascript:alert) |\n| **_Closed')
+    row = (
+        "| <b>Shiny</b> | External | Qwen9-1B | [Paper](https://arxiv.org/abs/2612.00001) "
+        "| [Code](https://evil.example/x) [Website](javascript:alert) |\n| **_Closed"
+    )
     proposal = propose(parse_official(FIXTURE.replace("| **_Closed", row, 1)), book)
     (new,) = proposal.new
     assert new["name"] == "&lt;b&gt;Shiny&lt;/b&gt;"
-    assert new["links"] == [{"rel": "paper", "url": "https://arxiv.org/abs/2612.00001"}] and new["refused_links"] == 2
+    assert (
+        new["links"] == [{"rel": "paper", "url": "https://arxiv.org/abs/2612.00001"}]
+        and new["refused_links"] == 2
+    )
     assert {"markup", "host_known"} <= {f.rule for f in proposal.findings if f.line == new["line"]}
 
 
@@ -159,9 +192,12 @@ def test_an_injected_line_is_no_row(book):
 
 
 def test_matching_order(book):
-    rows = [Row("Renamed entirely", links=(("Paper", "https://arxiv.org/abs/2503.14476"),)),
-            Row("Also renamed", links=(("Paper", "https://openreview.net/forum?id=3Tzcot1LKb"),)),
-            Row("policy filtration for rlhf"), Row("Unheard of")]
+    rows = [
+        Row("Renamed entirely", links=(("Paper", "https://arxiv.org/abs/2503.14476"),)),
+        Row("Also renamed", links=(("Paper", "https://openreview.net/forum?id=3Tzcot1LKb"),)),
+        Row("policy filtration for rlhf"),
+        Row("Unheard of"),
+    ]
     proposal = propose(Listing((), (Section("Other", ("Method",), tuple(rows)),)), book)
     assert proposal.matched == 3 and [n["name"] for n in proposal.new] == ["Unheard of"]
 
@@ -174,15 +210,28 @@ def test_second_format_is_imported(book):
 
 # git and command line
 
+
 @pytest.fixture
 def clone(tmp_path):
     folder = tmp_path / "clone"
     folder.mkdir()
     (folder / "README.md").write_text(FIXTURE, encoding="utf-8")
-    run = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+    run = [
+        "git",
+        "-C",
+        str(folder),
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t",
+        "-c",
+        "commit.gpgsign=false",
+    ]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "list"]):
         subprocess.run([*run, *command], check=True, capture_output=True)
-    sha = subprocess.run([*run, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    sha = subprocess.run(
+        [*run, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     (folder / "README.md").write_text("changed since", encoding="utf-8")
     return folder, sha
 
@@ -198,7 +247,9 @@ def test_import_reads_the_pinned_commit(clone, tmp_path, capsys):
     assert before == {p: p.read_bytes() for p in DATA.rglob("*.yml")}, "the importer never writes data"
 
 
-@pytest.mark.parametrize("commit,word", [("main", "hex digits"), ("deadbeef", "could not show"), ("--help", "hex")])
+@pytest.mark.parametrize(
+    "commit,word", [("main", "hex digits"), ("deadbeef", "could not show"), ("--help", "hex")]
+)
 def test_bad_commits_are_refused(clone, commit, word):
     with pytest.raises(ValueError, match=word):
         read_commit(clone[0], commit)

@@ -1,4 +1,5 @@
 """The planted faults: each is named by its rule, and nothing else is said."""
+
 import pytest
 
 from survey_taxonomy import planting, rules

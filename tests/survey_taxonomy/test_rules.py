@@ -1,4 +1,5 @@
 """Each rule trips on real bad data of the sources; the known faults are found when the raw data is fed in."""
+
 import pytest
 
 from survey_taxonomy import rules
@@ -36,10 +37,15 @@ def test_the_data_has_no_problem(book):
 
 
 def test_known_faults_are_found_in_the_raw_data(book, raw_problems):
-    """Every correction that names a rule is found by that rule, at its record, once our decisions are undone."""
+    """Every correction that names a rule is found by that rule, at its record, once our decisions are
+    undone.
+    """
     seen = {(p.rule, p.target.partition("-ref-")[0]) for p in raw_problems}
-    mechanical = [c for c in book.records["corrections"] if c["rule"] != "reading"
-                  and not c["rule"].startswith("import:")]
+    mechanical = [
+        c
+        for c in book.records["corrections"]
+        if c["rule"] != "reading" and not c["rule"].startswith("import:")
+    ]
     missed = []
     for c in mechanical:
         target = c["target"].get("entry") or c["target"].get("work") or c["target"].get("section")
@@ -56,12 +62,25 @@ def test_rules_named_by_corrections_exist(book):
 
 
 RAW = {  # rule → an entry, work or section whose printed data trips it
-    "url_form": "aspo", "host_known": "rlot", "code_host": "ellm", "model_link": "infiguiagent",
-    "paper_matches_work": "mind2web", "one_paper_link": "pf-ppo", "shared_url": "tianshou",
-    "value_present": "windowsagentarena", "sources_disagree": "sweet-rl", "evidence_agrees": "dr-grpo",
-    "year_agrees": "dpo", "name_spelling": "treepo", "base_llm_known": "reveal", "codes_sorted": "alfworld",
-    "algorithm_known": "lero", "arxiv_id": "theagentcompany", "duplicate_work": "vtool-r1-ref-241",
-    "citation_name": "visual-rft", "spelling": "5",
+    "url_form": "aspo",
+    "host_known": "rlot",
+    "code_host": "ellm",
+    "model_link": "infiguiagent",
+    "paper_matches_work": "mind2web",
+    "one_paper_link": "pf-ppo",
+    "shared_url": "tianshou",
+    "value_present": "windowsagentarena",
+    "sources_disagree": "sweet-rl",
+    "evidence_agrees": "dr-grpo",
+    "year_agrees": "dpo",
+    "name_spelling": "treepo",
+    "base_llm_known": "reveal",
+    "codes_sorted": "alfworld",
+    "algorithm_known": "lero",
+    "arxiv_id": "theagentcompany",
+    "duplicate_work": "vtool-r1-ref-241",
+    "citation_name": "visual-rft",
+    "spelling": "5",
 }
 
 
@@ -104,14 +123,18 @@ def doubled_table(book):
 
 def empty_leaf(book):
     for e in book.records["entries"]:  # the list says TO BE ADDED for 4.6
-        e["placements"] = [p for p in e["placements"] if p["section"] != "4.6/navigation"] or e["placements"][:1]
+        e["placements"] = [p for p in e["placements"] if p["section"] != "4.6/navigation"] or e["placements"][
+            :1
+        ]
         for p in e["placements"]:
             p["section"] = "4.6/manipulation" if p["section"] == "4.6/navigation" else p["section"]
     return "4.6/navigation"
 
 
 def other_glyph(book):
-    cells = next(p["cells"] for p in entry(book, "camel")["placements"] if "mas_dynamic" in p.get("cells", {}))
+    cells = next(
+        p["cells"] for p in entry(book, "camel")["placements"] if "mas_dynamic" in p.get("cells", {})
+    )
     cells["mas_dynamic"] = "✘"  # the survey's glyph; the list prints ✗
     return "camel"
 
@@ -128,8 +151,9 @@ def silent_contradiction(book):
 
 
 def vanished_symbol(book):
-    book.records["coverage"].append({"entry": "dapo", "level": "discussed",
-                                     "symbol": "arl_mini.algos.dapo.dapo_loss"})
+    book.records["coverage"].append(
+        {"entry": "dapo", "level": "discussed", "symbol": "arl_mini.algos.dapo.dapo_loss"}
+    )
     book.places["coverage"].append(book.places["sources"][0])
     return "dapo"
 
@@ -140,10 +164,20 @@ def vanished_test(book):
     return "dapo"
 
 
-PLANTED = {"unique_ids": same_id, "foreign_keys": unknown_algorithm, "alias_unique": same_name,
-           "arxiv_year": year_of_the_wrong_paper, "clean_text": tex_title, "row_counts": doubled_table,
-           "leaf_entries": empty_leaf, "vocabulary": other_glyph, "needs_evidence": bare_claim,
-           "needs_correction": silent_contradiction, "symbol_exists": vanished_symbol, "files_exist": vanished_test}
+PLANTED = {
+    "unique_ids": same_id,
+    "foreign_keys": unknown_algorithm,
+    "alias_unique": same_name,
+    "arxiv_year": year_of_the_wrong_paper,
+    "clean_text": tex_title,
+    "row_counts": doubled_table,
+    "leaf_entries": empty_leaf,
+    "vocabulary": other_glyph,
+    "needs_evidence": bare_claim,
+    "needs_correction": silent_contradiction,
+    "symbol_exists": vanished_symbol,
+    "files_exist": vanished_test,
+}
 
 
 @pytest.mark.parametrize("rule", sorted(PLANTED))
@@ -164,14 +198,17 @@ def spoil(frame, column, value):
     return frame
 
 
-@pytest.mark.parametrize("name,spoiled,word", [
-    ("entries", lambda f: spoil(f, "coverage", "done"), "isin"),
-    ("entries", lambda f: spoil(f, "name", ""), "is not empty"),
-    ("claims", lambda f: spoil(f, "value", 3), "is text"),
-    ("works", lambda f: f.iloc[[0, 0]].reset_index(drop=True), "unique"),
-    ("evidence", lambda f: f.drop(columns="seen"), "column_in_dataframe"),
-    ("sections", lambda f: f.assign(is_leaf="yes"), "dtype"),
-])
+@pytest.mark.parametrize(
+    "name,spoiled,word",
+    [
+        ("entries", lambda f: spoil(f, "coverage", "done"), "isin"),
+        ("entries", lambda f: spoil(f, "name", ""), "is not empty"),
+        ("claims", lambda f: spoil(f, "value", 3), "is text"),
+        ("works", lambda f: f.iloc[[0, 0]].reset_index(drop=True), "unique"),
+        ("evidence", lambda f: f.drop(columns="seen"), "column_in_dataframe"),
+        ("sections", lambda f: f.assign(is_leaf="yes"), "dtype"),
+    ],
+)
 def test_compiled_tables_are_checked(book, name, spoiled, word):
     tables = compile_tables(book)
     assert check_columns(tables) == []
