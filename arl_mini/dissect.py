@@ -13,6 +13,7 @@ from torch import Tensor
 
 from . import ops
 from .algorithms.base import Algorithm
+from .algorithms.catalogue import compare, formula
 from .batch import Batch, Episode, collate
 from .models.score import Scores, score
 from .models.tokenizer import encode
@@ -221,3 +222,128 @@ def _scored(policy, batch: Batch, critic=None) -> Scores:
 def _inside(batch: Batch) -> np.ndarray:
     """(B, T) bool: not padding."""
     return np.arange(batch.tokens.shape[1]) < batch.lengths.numpy()[:, None]
+
+
+# --- one algorithm, probed: how hard it pushes a token, by ratio, advantage, length and success -----------
+
+RATIOS = tuple(float(r) for r in np.exp(np.linspace(np.log(0.4), np.log(2.5), 61)).round(4))
+ADVANTAGES = tuple(float(a) for a in np.linspace(-2, 2, 25).round(4))
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+TRIES = 8  # of a task
+OLD = -1.0  # log-probability of each probed token when it was sampled
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What an algorithm does to single tokens, measured through its loss and hooks, as plain numbers.
+
+    weight: a list for each of `advantages` with a number for each of `ratios`: −∂L/∂ℓ of a row of one token,
+    over its size at ratio 1 and advantage 1. by_length: for each of `lengths`, −∂L/∂ℓ of one token of a row so
+    long, over the mean of all tokens, at ratio 1. by_success: for k = 1 … TRIES − 1 successes in a group, the
+    mean advantage of a success; empty where the loss does not use the size of advantages. What is empty because
+    a hook failed has its reason in `why`.
+
+    For a loss that compares pairs, an advantage above 0 stands for the chosen row of a pair and one below 0 for the
+    rejected; the ratio is that of the row to the reference, and the other row of the pair has ratio 1.
+    """
+
+    name: str
+    formula: str
+    ratios: Sequence[float]
+    advantages: Sequence[float]
+    weight: list[list[float]]
+    lengths: Sequence[int]
+    by_length: list[float]
+    by_success: list[float]
+    why: str = ""
+
+
+def probe(algorithm: Algorithm, name: str = "") -> Probe:
+    """Probes an algorithm; its loss runs on rows made for it, so no policy is needed."""
+    parts: list[list] = [[], [], []]
+    why = ""
+    try:
+        parts[0], parts[1] = _by_ratio(algorithm), _by_length(algorithm)
+        one, two = (parts[0][ADVANTAGES.index(a)][RATIOS.index(1.0)] for a in (1.0, 2.0))
+        if two > 1.5 * one:  # else the loss looks at the sign at most
+            parts[2] = _by_success(algorithm)
+    except Exception as error:  # of whatever kind: a hook meets rows that its own plan did not make
+        why = f"{type(error).__name__}: {error}"[:160]
+    weight, lengths, success = parts
+    name = name or type(algorithm).__name__
+    return Probe(name, formula(type(algorithm)), RATIOS, ADVANTAGES, weight, LENGTHS, lengths, success, why)
+
+
+def _by_ratio(algorithm: Algorithm) -> list[list[float]]:
+    pairs = [(a, r) for a in ADVANTAGES for r in RATIOS] + [(1.0, 1.0)]
+    batch = _in_pairs([1] * len(pairs), [a for a, _ in pairs])
+    logp = batch.old_logp.clone()
+    logp[0::2, 1] += torch.tensor([r for _, r in pairs]).log()
+    pushed = push(algorithm, _scores(logp), batch)[0::2, 1]
+    unit = float(pushed[-1].abs()) or 1.0
+    return (pushed[:-1] / unit).reshape(len(ADVANTAGES), -1).tolist()
+
+
+def _by_length(algorithm: Algorithm) -> list[float]:
+    batch = _in_pairs(LENGTHS, [1.0] * len(LENGTHS))
+    pushed = push(algorithm, _scores(batch.old_logp), batch)[0::2]
+    mean = float(pushed[batch.mask[0::2] > 0].mean().abs()) or 1.0
+    return [float(x) / mean for x in pushed[:, 1]]
+
+
+def _by_success(algorithm: Algorithm) -> list[float]:
+    """Mean advantage of a success, for each number of successes among the tries of one task."""
+    found = []
+    for right in range(1, TRIES):
+        rows = [_row(4, reward=float(i < right), success=i < right) for i in range(TRIES)]
+        batch = collate(rows)
+        batch = batch.set(ref_logp=batch.old_logp, values=torch.zeros_like(batch.mask), entropy=batch.mask)
+        batch = algorithm.reward(batch)
+        found.append(float(ops.token_mean(algorithm.advantages(batch), batch.mask * batch.success[:, None])))
+    return found
+
+
+def _in_pairs(lengths: Sequence[int], advantages: Sequence[float]) -> Batch:
+    """Each probed row and its partner: the same length, the other sign, the other place in the pair."""
+    rows = []
+    for number, (n, a) in enumerate(zip(lengths, advantages)):
+        marks = dict(pair=number, group=number, success=a > 0)
+        rows += [_row(n, chosen=(a >= 0) == probed, **marks) for probed in (True, False)]
+    batch = collate(rows)
+    signed = torch.tensor(advantages).repeat_interleave(2) * torch.tensor([1.0, -1.0]).repeat(len(lengths))
+    zero = torch.zeros_like(batch.mask)
+    return batch.set(ref_logp=batch.old_logp, values=zero, returns=zero, entropy=batch.mask,
+                     advantages=ops.per_token(signed, batch.mask))  # fmt: skip
+
+
+def _row(n: int, reward: float = 0.0, **marks) -> Episode:
+    """One prompt token, then n sampled ones in one turn."""
+    mask = np.array([0.0] + [1.0] * n, np.float32)
+    rewards = np.zeros(n + 1, np.float32)
+    rewards[-1] = reward
+    turn = mask.astype(np.int64) - 1
+    return Episode(np.arange(n + 1), mask, turn, OLD * mask, rewards, infos=[{}], terminated=True, **marks)
+
+
+def _scores(logp: Tensor) -> Scores:
+    return Scores(logp, torch.zeros_like(logp), torch.zeros_like(logp))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two algorithms side by side as plain data: their probes, fields that differ, and diffs of methods by name."""
+
+    left: Probe
+    right: Probe
+    settings: dict[str, tuple[object, object]]
+    methods: dict[str, str]
+
+
+def contrast(left: Algorithm | type[Algorithm], right: Algorithm | type[Algorithm]) -> Contrast:
+    """What differs between two algorithms, classes or made ones. Source lines as in `algorithms.compare`."""
+    two = [a() if isinstance(a, type) else a for a in (left, right)]
+    name = list(names(two)) if type(two[0]) is not type(two[1]) or two[0] != two[1] else ["", ""]
+    mine, other = ({f.name: getattr(a, f.name) for f in fields(a)} for a in two)
+    settings = {k: (mine.get(k), other.get(k)) for k in {**mine, **other} if mine.get(k) != other.get(k)}
+    methods = compare(type(two[0]), type(two[1])).methods
+    return Contrast(probe(two[0], name[0]), probe(two[1], name[1]), settings, methods)

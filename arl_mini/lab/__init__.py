@@ -5,12 +5,14 @@ from .budget import Budget, budget
 from .check import check
 from .curves import curves
 from .equation import EquationCard, equation
+from .lens import Lens, lens
 from .lineage import Lineage, lineage
 from .live import Live, live
 from .microscope import Microscope, microscope
 from .world_editor import FORK, Move, Solved, World, WorldEditor, world_editor
 
 __all__ = [
-    "Budget", "EquationCard", "FORK", "Lineage", "Live", "Microscope", "Move", "Solved", "World", "WorldEditor",
-    "budget", "check", "curves", "equation", "lineage", "live", "microscope", "style", "world_editor",
+    "Budget", "EquationCard", "FORK", "Lens", "Lineage", "Live", "Microscope", "Move", "Solved", "World",
+    "WorldEditor", "budget", "check", "curves", "equation", "lens", "lineage", "live", "microscope", "style",
+    "world_editor",
 ]  # fmt: skip

@@ -1,142 +1,215 @@
-"""Looking at episodes token by token: what the policy sampled, and what the world forced in."""
+"""Looking at episodes token by token: what was sampled, what was forced, and what an update makes of each."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+from .colouring import BY_NAME, COLOURINGS, full
+from .episode_page import CSS, KEY, Columns, call_tokens, credit_table, episode_html, heading, legend
 from .stage import bundle, is_static
 
-# A tool call, up to its end mark, the next forced token (written as NUL) or the end of the episode.
-CALL = re.compile(r"<act>[^\0]*?(?:</act>|(?=\0)|$)")
+# Who computes columns by default; found by name when asked for, so the lab knows nothing of algorithms.
+DISSECT = __package__.rpartition(".")[0] + ".dissect"
 COLUMNS = ("mask", "turn", "logp", "rewards")
-CSS = """<style>
-.arl-scope { color: var(--jp-content-font-color1, inherit); line-height: 1.9; max-width: 820px; }
-.arl-scope .arl-tokens { font-family: var(--jp-code-font-family, monospace); font-size: 13px;
-  white-space: pre-wrap; overflow-wrap: anywhere; }
-.arl-scope .arl-turn { border-left: 3px solid #797979; margin: 6px 0; padding: 0 8px; }
-.arl-scope .arl-turn > small { color: #797979; display: block; line-height: 1.5; }
-.arl-scope u { text-decoration: underline dotted 2px #3A95CC; text-underline-offset: 4px;
-  background: rgba(86, 180, 233, .18); }
-.arl-scope b.arl-call { font-weight: 600; background: rgba(213, 94, 0, .18);
-  text-decoration: underline solid 2px #D55E00; text-underline-offset: 4px; }
-.arl-scope .arl-tokens > :hover { outline: 1px solid #797979; }
-.arl-scope sup { color: #D55E00; font-weight: 600; line-height: 1; }
-</style>"""
-KEY = ("<div><small>key: <span>sampled by the policy</span> · <b class='arl-call'>sampled tool call</b> · "
-       "<u>forced by the world</u> · <sup>+1</sup> reward at this token</small></div>")
+HERE = Path(__file__)
+
+
+class Study(Protocol):
+    """Whoever computes the columns of tokens. The numbers of a row are nan where there is none.
+
+    policies, algorithms: names to choose from, possibly none. columns(episodes, policy, algorithm) → name →
+    rows; the names are those of `lab.colouring`, and "" stands for no policy, no algorithm. edited(episode,
+    place, text, reward) → a copy; ValueError where that cannot be.
+    """
+
+    policies: Sequence[str]
+    algorithms: Sequence[str]
+
+    def columns(self, episodes: Sequence[Any], policy: str = "", algorithm: str = "") -> Columns: ...
+
+    def edited(self, episode: Any, place: int, text: str | None = None, reward: float | None = None) -> Any: ...
+
+
+class Given:
+    """The study of episodes that nobody scores again: their own columns, and those of a batch."""
+
+    policies = algorithms = ()
+
+    def __init__(self, batch: Any = None):
+        self._batch = batch
+
+    def columns(self, episodes: Sequence[Any], policy: str = "", algorithm: str = "") -> Columns:
+        """mask, log p and reward of the episodes; KL, entropy, value, advantage where the batch has them."""
+        width = max(len(episode.mask) for episode in episodes)
+        rows = {"mask": [[float(x) for x in e.mask] for e in episodes]}
+        for name, field in (("logp", "logp"), ("reward", "rewards")):
+            rows[name] = [_at_sampled(getattr(e, field), e.mask) for e in episodes]
+        found = {name: getattr(self._batch, field, None)
+                 for name, field in (("value", "values"), ("advantage", "advantages"), ("entropy", "entropy"))}
+        found["kl"] = _k3(self._batch)
+        for name, column in found.items():
+            if column is not None:
+                rows[name] = [_at_sampled(row, e.mask) for row, e in zip(column.tolist(), episodes)]
+        return {name: [row + [math.nan] * (width - len(row)) for row in column] for name, column in rows.items()}
+
+    def edited(self, episode: Any, place: int, text: str | None = None, reward: float | None = None) -> Any:
+        """Not possible: nothing would follow from it."""
+        raise ValueError("nothing to see change here; hint: microscope(episodes, algorithms=[…])")
+
+
+def _at_sampled(column: Sequence[float], mask: Sequence[float]) -> list[float]:
+    return [float(x) if own and x is not None else math.nan for x, own in zip(column, mask)]
+
+
+def _k3(batch: Any) -> Any:
+    """k3 estimate of the KL of the policy that sampled to the reference, from the columns of a batch."""
+    ref = getattr(batch, "ref_logp", None)
+    return None if ref is None else (ref - batch.old_logp).expm1() - (ref - batch.old_logp)
 
 
 class Microscope:
-    """Episodes to step through, one at a time; on a page that stands still, the first few in a row.
+    """Episodes under the microscope; where the page stands still, the first few. Made by `microscope()`.
 
-    Made by `microscope()`. `widget` is None where the page stands still.
+    Attributes: episodes (as edited), study, edits (how many), widget (None where the page stands still).
     """
 
-    def __init__(self, episodes: Sequence[Any], first: int, static: bool):
-        self.episodes, self.first = list(episodes), first
-        self.widget = None if static else self._controls()
+    def __init__(self, episodes: Sequence[Any], first: int, study: Study, colour: str, static: bool):
+        self._original, self.first, self.study = list(episodes), first, study
+        self.episodes, self.edits = list(episodes), 0
+        self.policy = study.policies[0] if study.policies else ""
+        self.algorithm = study.algorithms[0] if study.algorithms else ""
+        shown = study.columns(self.episodes, self.policy, self.algorithm)
+        if colour and colour not in shown:
+            raise ValueError(f"no column {colour!r} to colour by; there are {', '.join(shown)}")
+        self.colour = colour or ("advantage" if "advantage" in shown else "mask")
+        self.widget = None if static else self._controls(shown)
 
     def html(self, index: int) -> str:
         """Episode `index` as HTML, without the style sheet."""
-        return episode_html(self.episodes[index], f"episode {index + 1} of {len(self.episodes)}")
+        return self._html(index, self.study.columns(self.episodes, self.policy, self.algorithm))
 
     def page(self) -> str:
-        """The first episodes as one piece of HTML with its style sheet and key."""
-        shown = "".join(self.html(index) for index in range(min(self.first, len(self.episodes))))
-        return f'<div class="arl-scope">{CSS}{KEY}{shown}</div>'
+        """The first episodes as one piece of HTML with its style sheet and key, coloured as chosen at first."""
+        columns = self.study.columns(self.episodes, self.policy, self.algorithm)
+        shown = range(min(self.first, len(self.episodes)))
+        credit = {name: self.study.columns(self.episodes, self.policy, name) for name in self.study.algorithms}
+        tables = [credit_table(self.episodes[i], _at(credit, i)) if credit else "" for i in shown]
+        body = "".join(self._html(i, columns) + tables[i] for i in shown)
+        plain = self.colour == "mask"
+        key = f'<div class="arl-plain">{KEY}</div>' if plain else KEY + legend(self.colour, self._top(columns))
+        under = f"<div><small>estimator: <b>{escape(self.algorithm)}</b></small></div>" if self.algorithm else ""
+        return f'<div class="arl-scope"><style>{CSS.read_text("utf-8")}</style>{key}{under}{body}</div>'
+
+    def _html(self, index: int, columns: Columns) -> str:
+        name = f"episode {index + 1} of {len(self.episodes)}"
+        row = {k: rows[index] for k, rows in columns.items()}
+        return episode_html(self.episodes[index], name, row, self.colour, self._top(columns))
+
+    def _top(self, columns: Columns) -> float:
+        return full(BY_NAME[self.colour].kind, columns[self.colour])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = "\n".join(heading(e, f"episode {i + 1}") + "\n" + "".join(e.pieces)
                           for i, e in enumerate(self.episodes[:self.first]))
         return bundle(self.widget, {"text/html": self.page(), "text/plain": plain})
 
-    def _controls(self) -> Any:
+    # The widget, and what it asks for.
+
+    def _controls(self, columns: Columns) -> Any:
         import ipywidgets as w
 
-        names = [f"{index + 1} · {outcome(episode)}" for index, episode in enumerate(self.episodes)]
-        choice = w.Dropdown(options=[(name, index) for index, name in enumerate(names)], value=0,
-                            description="episode", layout=w.Layout(width="280px"))
-        back = w.Button(description="Previous", icon="arrow-left", layout=w.Layout(width="100px"))
-        on = w.Button(description="Next", icon="arrow-right", layout=w.Layout(width="100px"))
-        view = w.HTML()
+        self._rows = [self._row(index) for index in range(len(self.episodes))]
+        view = self._packed(self.policy, self.algorithm, columns)
+        self.view = _widget_class()(page=self._page(), view=view)
+        self.view.on_msg(lambda _, content, buffers: self.answer(content))
+        return w.VBox([self.view]).add_class("arl-scope")
 
-        def show(_: Any = None) -> None:
-            back.disabled, on.disabled = choice.value == 0, choice.value == len(names) - 1
-            view.value = f'<div class="arl-scope">{CSS}{KEY}{self.html(choice.value)}</div>'
+    def answer(self, asked: Mapping[str, Any]) -> None:
+        """Does what the widget asks: a "view", an "edit" (row, at, and text or reward) or "undo"."""
+        try:
+            if asked["ask"] == "edit":
+                episode, place = self.episodes[asked["row"]], asked["at"]
+                changed = self.study.edited(episode, place, asked.get("text"), asked.get("reward"))
+                self.episodes[asked["row"]], self.edits = changed, self.edits + 1
+                self._rows[asked["row"]] = self._row(asked["row"])
+            elif asked["ask"] == "undo":
+                self.episodes, self.edits = list(self._original), 0
+                self._rows = [self._row(index) for index in range(len(self.episodes))]
+            view = self._packed(asked["policy"], asked["algorithm"])
+        except Exception as error:  # a callback has nowhere to raise: the reader must see it
+            self.view.send({"trouble": f"{type(error).__name__}: {error}"})
+            return
+        if asked["ask"] == "view":
+            self.view.send({"view": {k: v for k, v in view.items() if k not in ("data", "was")}},
+                           [view["data"], view["was"]])
+        else:
+            with self.view.hold_sync():
+                self.view.page, self.view.view = self._page(), view
 
-        def move(by: int) -> None:
-            choice.value = min(max(choice.value + by, 0), len(names) - 1)
+    def _packed(self, policy: str, algorithm: str, columns: Columns | None = None) -> dict[str, Any]:
+        """One view as the widget wants it: names, numbers as float32 row by row, and those before the edits."""
+        import numpy as np
 
-        back.on_click(lambda _: move(-1))
-        on.on_click(lambda _: move(1))
-        choice.observe(show, "value")
-        show()
-        for widget, name in ((choice, "choice"), (back, "back"), (on, "next"), (view, "view")):
-            widget.add_class(f"arl-scope-{name}")
-        return w.VBox([w.HBox([back, on, choice]), view])
+        columns = dict(self.study.columns(self.episodes, policy, algorithm) if columns is None else columns)
+        was = self.study.columns(self._original, policy, algorithm) if self.edits else {}
+        if "share" in was:
+            columns["moved"] = np.asarray(columns["share"]) - np.asarray(was["share"])
+        names = [name for name in columns if name in BY_NAME]
+        return {"policy": policy, "algorithm": algorithm, "edits": self.edits, "names": names,
+                "tops": {name: full(BY_NAME[name].kind, columns[name]) for name in names},
+                "data": _bytes(columns, names), "was": _bytes(was, [n for n in names if n in was])}
 
+    def _row(self, index: int) -> dict[str, Any]:
+        """Everything about an episode that is not a column."""
+        episode, groups = self.episodes[index], [getattr(e, "group", None) for e in self._original]
+        group, pieces, sampled = groups[index], list(episode.pieces), [bool(x) for x in episode.mask]
+        task, tried = list(dict.fromkeys(groups)).index(group) + 1, groups[:index + 1].count(group)
+        try_of = f"task {task}, try {tried} " if len(set(groups)) > 1 else ""
+        mark, reward = ("✓" if getattr(episode, "success", None) else "✗"), sum(map(float, episode.rewards))
+        return {"label": f"{index + 1} · {try_of}{mark} reward {reward:.3g}",
+                "heading": heading(episode, f"episode {index + 1} of {len(groups)}"), "group": str(group),
+                "first": index == 0 or group != groups[index - 1], "pieces": pieces,
+                "mask": [int(x) for x in sampled], "turn": [int(x) for x in episode.turn],
+                "rewards": [float(x) for x in episode.rewards], "calls": sorted(call_tokens(pieces, sampled))}
 
-def outcome(episode: Any) -> str:
-    """How an episode ended, in words: "success", "no success", "cut off"."""
-    success = getattr(episode, "success", None)
-    if success is None:
-        return "ended" if episode.terminated else "cut off"
-    words = "success" if success else "no success"
-    return words + (", cut off" if episode.truncated and not episode.terminated else "")
-
-
-def heading(episode: Any, name: str) -> str:
-    """One line about an episode: outcome, reward, turns, tokens."""
-    sampled, turns = int(sum(episode.mask)), len({int(turn) for turn in episode.turn if turn >= 0})
-    forced = len(episode.mask) - sampled
-    mark = "✓" if getattr(episode, "success", None) else "✗"
-    return (f"{name} · {mark} {outcome(episode)} · reward {sum(map(float, episode.rewards)):.3g} · "
-            f"{turns} turn{'s' * (turns != 1)} · {sampled} sampled and {forced} forced tokens")
-
-
-def episode_html(episode: Any, name: str) -> str:
-    """One episode as HTML: a heading, then a block a turn. Everything from the episode is escaped."""
-    pieces = list(episode.pieces)  # once: an episode may decode them on every access
-    sampled = [bool(mark) for mark in episode.mask]
-    calls = _call_tokens(pieces, sampled)
-    blocks: list[tuple[int, list[str]]] = []
-    for index, turn in enumerate(int(turn) for turn in episode.turn):
-        if not blocks or blocks[-1][0] != turn:
-            blocks.append((turn, []))
-        kind = "call" if index in calls else "sampled" if sampled[index] else "forced"
-        logp, reward = episode.logp[index], float(episode.rewards[index])
-        blocks[-1][1].append(_token(index, pieces[index], kind, logp, reward))
-    body = "".join(f'<div class="arl-turn"><small>{f"turn {turn + 1}" if turn >= 0 else "prompt"}</small>'
-                   f'<div class="arl-tokens">{"".join(tokens)}</div></div>' for turn, tokens in blocks)
-    return f"<div><strong>{escape(heading(episode, name))}</strong>{body}</div>"
-
-
-def _token(index: int, piece: str, kind: str, logp: Any, reward: float) -> str:
-    about = [f"token {index}", "forced" if kind == "forced" else "sampled"]
-    if kind != "forced" and logp is not None and math.isfinite(float(logp)):
-        about.append(f"log p {float(logp):.3f}, p {math.exp(float(logp)):.3f}")
-    tag, look = {"call": ("b", ' class="arl-call"'), "sampled": ("span", ""), "forced": ("u", "")}[kind]
-    text = escape(piece).replace("\n", "⏎\n")
-    mark = f"<sup>{reward:+.3g}</sup>" if reward else ""
-    return f'<{tag}{look} title="{" · ".join(about)}">{text}</{tag}>{mark}'
+    def _page(self) -> dict[str, Any]:
+        """All rows, and what there is to choose from."""
+        width = max(len(row["pieces"]) for row in self._rows)
+        return {"rows": list(self._rows), "width": width, "edits": self.edits,
+                "colourings": [asdict(c) for c in COLOURINGS], "policies": list(self.study.policies),
+                "algorithms": list(self.study.algorithms), "colour": self.colour, "policy": self.policy,
+                "algorithm": self.algorithm, "editable": bool(self.study.algorithms or self.study.policies)}
 
 
-def _call_tokens(pieces: Sequence[str], sampled: Sequence[bool]) -> set[int]:
-    """Places of the sampled tokens that lie inside <act> … </act>, however the tokenizer cuts the marks."""
-    # A forced stretch ends a call: what the world says is never the policy's call, even if it quotes one.
-    parts = [piece if own else "\0" * len(piece) for piece, own in zip(pieces, sampled, strict=True)]
-    spans = [match.span() for match in CALL.finditer("".join(parts))]
-    found, start = set(), 0
-    for index, part in enumerate(parts):
-        end = start + len(part)
-        if sampled[index] and any(low < end and start < high for low, high in spans):
-            found.add(index)
-        start = end
-    return found
+def _at(views: Mapping[str, Columns], index: int) -> dict[str, dict[str, Sequence[float]]]:
+    return {name: {k: rows[index] for k, rows in columns.items()} for name, columns in views.items()}
+
+
+def _bytes(columns: Columns, names: Sequence[str]) -> bytes:
+    import numpy as np
+
+    return b"".join(np.asarray(columns[name], dtype=np.float32).tobytes() for name in names)
+
+
+@functools.cache
+def _widget_class() -> type:
+    import anywidget
+    import traitlets
+
+    class MicroscopeView(anywidget.AnyWidget):
+        _esm = HERE.with_name("microscope.js")
+        _css = CSS.read_text("utf-8") + HERE.with_name("microscope_widget.css").read_text("utf-8")
+        page = traitlets.Dict().tag(sync=True)
+        view = traitlets.Dict().tag(sync=True)
+
+    return MicroscopeView
 
 
 def _check(episodes: Sequence[Any]) -> None:
@@ -152,16 +225,43 @@ def _check(episodes: Sequence[Any]) -> None:
             raise ValueError(f"episode {place}: expected one entry a token, got {lengths}")
 
 
-def microscope(episodes: Sequence[Any], first: int = 3, static: bool | None = None) -> Microscope:
+def _study(policy: Any, ref: Any, critic: Any, algorithms: Any, batch: Any) -> Study:
+    if policy is None and not algorithms:
+        return Given(batch)
+    dissect = importlib.import_module(DISSECT)
+    policies = {} if policy is None else policy if isinstance(policy, Mapping) else {"policy": policy}
+    named = algorithms if isinstance(algorithms, Mapping) else dissect.names(algorithms)
+    return dissect.Dissection(policies, named, ref, critic)
+
+
+def microscope(episodes: Any, first: int = 3, static: bool | None = None, *, policy: Any = None,
+               ref: Any = None, critic: Any = None, algorithms: Any = (), colour: str = "",
+               study: Study | None = None) -> Microscope:
     """Look at `episodes` token by token; show the result in a cell.
+
+    `lab.microscope(episodes, algorithms=[Reinforce(), RLOO(), GRPO()])` lets a reader switch the estimator on
+    the same episodes and edit a reward. `policy={"before": a, "after": b}` sets two policies side by side.
 
     Args:
         episodes: plain objects with, per token, `pieces` (text), `mask` (1 sampled, 0 forced), `turn` (−1 in
-            the prompt), `logp` and `rewards`; further `terminated`, `truncated` and, if known, `success`.
+            the prompt), `logp` and `rewards`; further `terminated`, `truncated` and, if known, `success`, `group`.
+            Or a batch with such `episodes`: its advantages, values, entropy and reference are shown.
         first: how many a page that stands still shows.
         static: no widget; by default where ARL_STATIC=1 or there is no Jupyter kernel.
+        policy: scores the tokens again: log p, entropy, ratio to the policy that sampled. A dict names several.
+        ref: the reference policy of KL terms; by default the policy that sampled.
+        critic: value head of the (first) policy; by default V = 0.
+        algorithms: list, or dict of names. Advantage, clip and gradient share come from their hooks and loss.
+        colour: the column to begin with: "advantage", "share", "ratio", "kl", "entropy", "value", "logp" …
+        study: computes the columns instead of `arl_mini.dissect`; see `Study`.
 
-    Raises ValueError for no episodes or columns of unequal length, TypeError for what is no episode.
+    Raises ValueError for no episodes, columns of unequal length or an unknown colour; TypeError for what is no
+    episode.
     """
+    batch = episodes if hasattr(episodes, "episodes") else None
+    if batch is not None and not len(batch.episodes):
+        raise ValueError("the batch has no episodes: the text of its tokens is unknown; hint: collate(episodes)")
+    episodes = episodes if batch is None else batch.episodes
     _check(episodes)
-    return Microscope(episodes, first, is_static() if static is None else static)
+    study = _study(policy, ref, critic, algorithms, batch) if study is None else study
+    return Microscope(episodes, first, study, colour, is_static() if static is None else static)

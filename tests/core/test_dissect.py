@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from arl_mini import algorithms as known
-from arl_mini.algorithms import DAPO, DPO, GRPO, GSPO, PPO, RLOO, DrGRPO, Reinforce, StarPOS, TurnGRPO
+from arl_mini.algorithms import CISPO, DAPO, DPO, GRPO, GSPO, PPO, RLOO, DrGRPO, Reinforce, StarPOS, TurnGRPO
 from arl_mini.algorithms.base import Algorithm
 from arl_mini.algorithms.dpo import choose_pairs
 from arl_mini.batch import collate, pairs
-from arl_mini.dissect import Dissection, names, push
+from arl_mini.dissect import ADVANTAGES, LENGTHS, RATIOS, TRIES, Dissection, contrast, names, probe, push
 from arl_mini.models import ValueHead, score
 from arl_mini.rollout import Limits, Sampling, rollout
 from arl_mini.train import backward
@@ -208,3 +208,60 @@ def test_preferences_push_the_chosen_up(policies):
     told = Dissection({"now": policies[0]}, {"DPO": DPO()}).columns(marked, "now", "DPO")
     signs = {(marked[i].chosen, x > 0) for i, t, x in each(told["push"], marked)}
     assert signs == {(True, True), (False, False)}
+
+
+# --- probes: against what the papers' formulas say by hand ------------------------------------------------
+
+
+def expected_by_clip(ratio, advantage, low=0.2, high=0.2):
+    """Derivative of min(A r, A clip(r)) with respect to log π: A r where the clip does not decide, else 0."""
+    cut = ratio > 1 + high if advantage > 0 else ratio < 1 - low
+    return 0.0 if cut else advantage * ratio
+
+
+@pytest.mark.parametrize(("algorithm", "expected"), [
+    (GRPO(), expected_by_clip),
+    (DAPO(), lambda r, a: expected_by_clip(r, a, high=0.28)),
+    (RLOO(), lambda r, a: a),
+    (CISPO(), lambda r, a: a * min(r, 1 + CISPO().clip_high)),
+], ids=["GRPO", "DAPO", "RLOO", "CISPO"])  # fmt: skip
+def test_weight_over_ratio_and_advantage(algorithm, expected):
+    weight = probe(algorithm).weight
+    for a, row in zip(ADVANTAGES, weight):
+        for r, x in zip(RATIOS, row):
+            assert x == pytest.approx(expected(r, a), abs=1e-4), (a, r)
+
+
+def test_weight_of_a_preference_is_a_sigmoid_of_the_margin():
+    beta = 0.1
+    found = probe(DPO(beta=beta)).weight[ADVANTAGES.index(1.0)]
+    for r, x in zip(RATIOS, found):
+        assert x == pytest.approx(2 / (1 + math.exp(beta * math.log(r))), abs=1e-4)
+    assert probe(DPO()).by_success == []
+
+
+def test_weight_over_length_is_the_reduction():
+    for algorithm, power in ((GRPO(), -1), (DrGRPO(), 0), (DAPO(), 0), (Reinforce(), 0)):
+        found = probe(algorithm).by_length
+        assert [x / found[0] for x in found] == pytest.approx([n**power for n in LENGTHS], rel=1e-4)
+
+
+def test_advantage_over_the_number_of_successes():
+    shares = [k / TRIES for k in range(1, TRIES)]
+    std = [math.sqrt(p * (1 - p) * TRIES / (TRIES - 1)) for p in shares]
+    assert probe(DrGRPO()).by_success == pytest.approx([1 - p for p in shares], abs=1e-5)
+    assert probe(GRPO()).by_success == pytest.approx([(1 - p) / s for p, s in zip(shares, std)], abs=1e-4)
+    assert probe(RLOO()).by_success == pytest.approx([(1 - p) * 8 / 7 for p in shares], abs=1e-5)
+
+
+def test_every_exported_algorithm_is_probed_or_says_why_not():
+    failed = {n for n in known.__all__ if n != "Algorithm" and probe(getattr(known, n)()).why}
+    assert failed == {"PSGPO", "PAPO", "PosteriorGRPO", "StepGRPO", "ASPO", "KTAE"}
+    assert all(probe(getattr(known, n)()).weight for n in failed - {"PAPO"})
+
+
+def test_contrast_of_classes_and_of_made_ones():
+    both = contrast(GRPO, DAPO)
+    assert (both.left.name, both.right.name) == ("GRPO", "DAPO") and both.settings["clip_high"] == (0.2, 0.28)
+    assert set(both.methods) == {"plan", "reward", "reduce"}
+    assert contrast(GRPO(), GRPO()).settings == {}
