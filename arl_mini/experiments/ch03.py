@@ -226,7 +226,7 @@ def iterated(policy, seed: int, rounds: int = 4) -> Iterator[dict]:
 # --- what is recorded -------------------------------------------------------------------------------------
 
 LONG, GENTLE = {**TASTE, "steps": 200}, {**TASTE, "lr": 1e-4}
-STEPS = dict(steps=15, prompts=32, tries=2, lr=3e-4, limits=WRITTEN)
+STEPS = dict(steps=30, prompts=32, tries=2, lr=3e-4, limits=WRITTEN)
 LENGTHS = dict(steps=24, prompts=32, tries=2, lr=1e-4, limits=WRITTEN)
 FASTER = {**LENGTHS, "lr": 3e-4}
 
@@ -312,7 +312,6 @@ EXPERIMENTS = {
             "Step-DPO": _by_steps(lambda data: StepDPO(pairs=data)),
         },
         measure_steps,
-        SEEDS,
     ),
     "03_preferences/lengths": Experiment(
         "Shortest against longest of right answers, 200 pairs of a policy that writes too much.",
