@@ -149,8 +149,8 @@ def _section(row, depth: int, y: float, h: float, done: int, every: int, lang: s
     shown = f"<title>{escape(f'{row.section_id} {row.title_en}: {done} of {every}')}</title>"
     shown += _box(0, 0, width, h, DARKEST * done / every if every else 0)
     if h >= 11:
-        room = width - (36 if every else 2)
-        shown += f"<svg width='{room}' height='{h:.1f}'>{_text(3, middle, words, lang)}</svg>"
+        room = width - 2 - (6.2 * len(f"{done}/{every}") + 6 if every else 0)
+        shown += f"<svg width='{room:.0f}' height='{h:.1f}'>{_text(3, middle, words, lang)}</svg>"
     if h >= 11 and every:
         shown += _plain(width - 4, middle, f"{done}/{every}", "text-anchor='end' data-count=''")
     place = f"x='{x}' y='{y:.1f}' width='{width}' height='{h:.1f}'"

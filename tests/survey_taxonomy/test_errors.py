@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from survey_taxonomy import DataError, check, load, rules
+from survey_taxonomy.checking import check_new
 from survey_taxonomy.reading import DATA, KINDS, read
 from survey_taxonomy.shapes import check_shapes
 from survey_taxonomy.values import Index
@@ -159,3 +160,27 @@ def test_many_problems_are_cut_short_in_the_message():
 
     error = DataError([Problem("r", str(i), "wrong") for i in range(25)])
     assert "25 problem(s)" in str(error) and "5 more" in str(error)
+
+
+def test_records_that_stand_in_no_file_yet_are_judged_alike():
+    book = read()
+    work = {"id": "made-up", "kind": "paper", "title": "Made up", "authors": "A. Person", "year": 2025}
+    work |= {
+        "arxiv": "2501.00001",
+        "first_public": "2025-01",
+        "found": {"source": "S-list", "at": "README L1"},
+    }
+    assert check_new(book, works=[work]) == []
+    late = check_new(book, works=[work, {**work, "id": "other", "arxiv": "2502.00002", "title": "Other"}])
+    assert [(p.rule, p.target, p.file, p.field) for p in late] == [
+        ("arxiv_year", "other", "works", "first_public")
+    ]
+    # the line is that of the field in the records written as YAML, after 'works:' and the first work
+    assert late[0].line == 1 + 10 + 7
+    wrong = check_new(book, works=[{**work, "year": "soon"}])
+    assert [(p.rule, p.field) for p in wrong] == [("schema", "year")]
+    entry = {"id": "made-up", "name": "Made up", "kind": "algorithm", "work": "nowhere", "note": "None."}
+    entry |= {"placements": [{"section": "2.7/grpo", "role": "text", "source": "S-v3", "at": "§2.7"}]}
+    assert {p.rule for p in check_new(book, entries=[entry])} == {"foreign_keys"}
+    with pytest.raises(ValueError, match="got kind 'paper', expected some of sources, "):
+        check_new(book, paper=[work])
