@@ -127,7 +127,7 @@ class Dissection:
     def edited(
         self, episode: Episode, place: int, text: str | None = None, reward: float | None = None
     ) -> Episode:
-        """A copy with another token or another reward at one place; the world's replies stay as they were.
+        """A copy with another token or another reward at one place; replies and `success` stay as they were.
 
         A row with another token was sampled by nobody: it gets the log-probabilities of the first policy.
         Raises ValueError for text that is not exactly one token, and for a reward at a forced token.
@@ -331,12 +331,13 @@ def _scores(logp: Tensor) -> Scores:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two algorithms side by side as plain data: their probes, fields that differ, and diffs of methods by name."""
+    """Two algorithms side by side as plain data. note: which of the two builds on the other, if one does."""
 
     left: Probe
     right: Probe
-    settings: dict[str, tuple[object, object]]
-    methods: dict[str, str]
+    settings: dict[str, tuple[object, object]]  # fields that differ; None where a class lacks one
+    methods: dict[str, str]  # name → unified diff
+    note: str = ""
 
 
 def contrast(left: Algorithm | type[Algorithm], right: Algorithm | type[Algorithm]) -> Contrast:
@@ -346,4 +347,11 @@ def contrast(left: Algorithm | type[Algorithm], right: Algorithm | type[Algorith
     mine, other = ({f.name: getattr(a, f.name) for f in fields(a)} for a in two)
     settings = {k: (mine.get(k), other.get(k)) for k in {**mine, **other} if mine.get(k) != other.get(k)}
     methods = compare(type(two[0]), type(two[1])).methods
-    return Contrast(probe(two[0], name[0]), probe(two[1], name[1]), settings, methods)
+    return Contrast(probe(two[0], name[0]), probe(two[1], name[1]), settings, methods, _heir(*map(type, two)))
+
+
+def _heir(left: type, right: type) -> str:
+    if left is right or not (issubclass(left, right) or issubclass(right, left)):
+        return ""
+    child, parent = (left, right) if issubclass(left, right) else (right, left)
+    return f"{child.__name__} builds on {parent.__name__}: symbols its formula does not repeat are as there."

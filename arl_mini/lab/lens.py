@@ -19,8 +19,9 @@ WORD = re.compile(r"\w+|\s+|[^\w\s]")
 CSS = """<style>
 .arl-lens { color: var(--jp-content-font-color1, inherit); max-width: 900px; }
 .arl-lens .arl-two { display: grid; grid-template-columns: 1fr 1fr; gap: 12px; }
-.arl-lens pre { white-space: pre-wrap; font-size: 12px; line-height: 1.5; margin: 2px 0; padding: 4px 8px;
-  color: inherit; background: transparent; border-left: 3px solid #797979; }
+div.arl-lens pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; font-size: 12px;
+  line-height: 1.5; margin: 2px 0; padding: 4px 8px; color: inherit; background: transparent;
+  border-left: 3px solid #797979; }
 .arl-lens mark { color: inherit; background: rgba(213, 94, 0, .3); font-weight: 700;
   text-decoration: underline; }
 .arl-lens .arl-two > :first-child mark { background: rgba(58, 149, 204, .3); }
@@ -52,7 +53,8 @@ class Lens:
         code = "".join(f"<details{opened}><summary><code>{escape(name)}</code></summary>"
                        f"<pre>{_diff(text)}</pre></details>" for name, text in methods.items())
         same = "" if rows or code else "<p>The two are the same.</p>"
-        return f'<div class="arl-lens">{CSS}<div class="arl-two">{heads}</div>{table}{code}{same}</div>'
+        note = f"<p><small>{escape(self.contrast.note)}</small></p>" if self.contrast.note else ""
+        return f'<div class="arl-lens">{CSS}<div class="arl-two">{heads}</div>{note}{table}{code}{same}</div>'
 
     def svg(self) -> str:
         """How hard each algorithm pushes a token, by ratio, advantage, row length and success."""
@@ -89,16 +91,23 @@ class Lens:
 def marked(left: str, right: str) -> tuple[str, str]:
     """Both formulas as escaped HTML, with <mark> around what the other has not."""
     words = [WORD.findall(text) for text in (left, right)]
-    matcher = difflib.SequenceMatcher(None, *words, autojunk=False)
+    blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes()
     out = ["", ""]
-    for kind, *ends in matcher.get_opcodes():
+    for number, (kind, *ends) in enumerate(blocks):
         for k, (start, end) in enumerate((ends[:2], ends[2:])):
             text = "".join(words[k][start:end])
-            core = text.strip(" ,\n")  # commas and line ends are layout, not formula
-            before, _, after = text.partition(core) if core else (text, "", "")
-            mark = "" if not core else escape(core) if kind == "equal" else f"<mark>{escape(core)}</mark>"
-            out[k] += escape(before) + mark + escape(after)
-    return out[0], out[1]
+            # A lone sign between two differences is equal by chance.
+            chance = 0 < number < len(blocks) - 1 and len("".join(text.split())) < 3
+            out[k] += escape(text) if kind == "equal" and not chance else "\n".join(map(_mark, text.split("\n")))
+    one, two = (re.sub("</mark>( *)<mark>", r"\1", text) for text in out)
+    return one, two
+
+
+def _mark(text: str) -> str:
+    """A line as a mark; spaces and commas at its ends are layout, not formula."""
+    core = text.strip(" ,")
+    before, _, after = text.partition(core) if core else (text, "", "")
+    return escape(before) + (f"<mark>{escape(core)}</mark>" if core else "") + escape(after)
 
 
 def _written(value: Any) -> str:

@@ -236,3 +236,18 @@ def test_the_saved_notebook_keeps_a_page_and_no_widget_state(open_notebook, lab_
     (output,) = notebook["cells"][0]["outputs"]
     page = "".join(output["data"]["text/html"])
     assert "estimator: <b>Reinforce</b>" in page and "<th>DrGRPO</th>" in page and "episode 3 of 4" in page
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_two_algorithms_under_the_lens(open_notebook, screenshots, dark):
+    cell = "from arl_mini import DAPO, GRPO, lab\nlab.lens(GRPO, DAPO)"
+    nb, name = open_notebook(f"lens_{dark}.ipynb", [cell], dark=dark), "dark" if dark else "light"
+    nb.run_all()
+    nb.page.locator(".arl-lens").wait_for(timeout=60_000)
+    marks = nb.page.locator(".arl-lens mark").all_inner_texts()
+    assert any("std_g" in mark for mark in marks) and any("Σn_i" in mark for mark in marks), marks
+    assert "token_mean" in nb.page.locator(".arl-lens ins").all_inner_texts()[-1]
+    nb.page.locator(".jp-RenderedSVG").wait_for(timeout=15_000)
+    nb.shot(screenshots / f"lens_{name}.png", ".arl-lens")
+    nb.shot(screenshots / f"lens_curves_{name}.png", ".jp-RenderedSVG")
+    assert nb.outside == []

@@ -264,4 +264,5 @@ def test_contrast_of_classes_and_of_made_ones():
     both = contrast(GRPO, DAPO)
     assert (both.left.name, both.right.name) == ("GRPO", "DAPO") and both.settings["clip_high"] == (0.2, 0.28)
     assert set(both.methods) == {"plan", "reward", "reduce"}
-    assert contrast(GRPO(), GRPO()).settings == {}
+    assert both.note == contrast(DAPO, GRPO).note and both.note.startswith("DAPO builds on GRPO")
+    assert contrast(GRPO(), GRPO()).settings == {} and contrast(GRPO, RLOO).note == ""

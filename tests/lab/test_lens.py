@@ -18,8 +18,9 @@ def side(name, formula="A = R", scale=1.0, success=(1.0, 0.5), why=""):
 
 
 def contrast(left, right):
+    diff = "--- a.py:1 A\n+++ b.py:2 B\n@@ -1 +1 @@\n-    mean(x) < 1\n+    sum(x)"
     return types.SimpleNamespace(left=left, right=right, settings={"clip": (0.2, "<x>")},
-                                 methods={"reduce": "--- a.py:1 A\n+++ b.py:2 B\n@@ -1 +1 @@\n-    mean(x) < 1\n+    sum(x)"})
+                                 methods={"reduce": diff}, note="one is <more>")
 
 
 @pytest.fixture
@@ -46,11 +47,11 @@ def test_page_shows_fields_and_lines_escaped(pair):
     assert "<td>clip</td><td>0.2</td><td>&#x27;&lt;x&gt;&#x27;</td>" in page
     assert "<del>-    mean(x) &lt; 1</del><ins>+    sum(x)</ins>" in page
     assert "Right&lt;1&gt;" in page and "Right<1>" not in page
-    assert "<details open>" in page and "<del>---" not in page
+    assert "<details open>" in page and "<del>---" not in page and "one is &lt;more&gt;" in page
 
 
 def test_equals_are_said_to_be_equal():
-    same = types.SimpleNamespace(left=side("A"), right=side("A"), settings={}, methods={})
+    same = types.SimpleNamespace(left=side("A"), right=side("A"), settings={}, methods={}, note="")
     assert "The two are the same." in lab.lens(None, None, contrast=lambda *_: same).html()
 
 
