@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from ..models.score import Scores, score
 from ..rollout import Limits, rollout
 from ..train import Run, Settings
 from .kinds import Experiment
+
+if TYPE_CHECKING:
+    from . import Recorded
 
 TASK, LIMITS = envs.Chain((2, 3)), Limits(turn_tokens=10, turns=1, total=32)
 BUDGET = 8_000  # sampled tokens of one run, those of tries that are thrown away included
@@ -278,7 +282,15 @@ def area(rows: Sequence[dict]) -> float:
     return float(np.mean([row["held_out"] for row in rows]))
 
 
-NAMES = (*(name for name in algorithms.__all__ if name != "Algorithm"), IMITATION)
+LISTED = tuple(name for name in algorithms.__all__ if name != "Algorithm")
+CUTS = [LISTED.index(first) for first in ("DPO", "GRPO", "StarPO")]
+PARTS = {  # by the chapter that teaches them: an experiment each, so that a recording comes in short pieces
+    "02": LISTED[: CUTS[0]],
+    "03": (*LISTED[CUTS[0] : CUTS[1]], IMITATION),
+    "04": LISTED[CUTS[1] : CUTS[2]],
+    "05": LISTED[CUTS[2] :],
+}
+NAMES = tuple(name for names in PARTS.values() for name in names)
 TUNING_SEEDS, SEEDS = (0,), (10, 11, 12)
 
 
@@ -290,32 +302,47 @@ class AtItsRate:
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         """As `arm` yields."""
-        return arm(self.name, chosen_rates()[self.name])(policy, seed)
+        part = next(part for part, names in PARTS.items() if self.name in names)
+        return arm(self.name, chosen_rates((part,))[self.name])(policy, seed)
 
 
-def chosen_rates() -> dict[str, float]:
+def gathered(kind: str, parts: Sequence[str] = tuple(PARTS)) -> "Recorded":
+    """The recorded 'tuning' or 'table' runs of several parts as one."""
+    from . import recorded  # at import the room is not whole yet
+
+    found = [recorded(f"06_algorithm_zoo/{kind}_{part}") for part in parts]
+    curves, outcomes = (
+        {arm: x for r in found for arm, x in getattr(r, k).items()} for k in ("curves", "outcomes")
+    )
+    return replace(found[0], command="\n".join(r.command for r in found), curves=curves, outcomes=outcomes)
+
+
+def chosen_rates(parts: Sequence[str] = tuple(PARTS)) -> dict[str, float]:
     """Each name's learning rate: that of its highest success in the recorded tuning runs, of equals the lower."""
-    from . import recorded
-
-    tuning = recorded("06_algorithm_zoo/tuning")
-    return {n: max(RATES, key=lambda r: np.mean(tuning.values(f"{n} {r:g}", "success"))) for n in NAMES}
+    tuning = gathered("tuning", parts)
+    names = [name for part in parts for name in PARTS[part]]
+    return {n: max(RATES, key=lambda r: np.mean(tuning.values(f"{n} {r:g}", "success"))) for n in names}
 
 
 EXPERIMENTS = {
-    "06_algorithm_zoo/tuning": Experiment(
-        "Three learning rates for every algorithm, on a seed that is used for nothing else.",
+    f"06_algorithm_zoo/tuning_{part}": Experiment(
+        f"Three learning rates for every algorithm of chapter {part}, on a seed that is used for nothing else.",
         "chain-atoms",
-        {f"{name} {rate:g}": arm(name, rate) for rate in RATES for name in NAMES},
+        {f"{name} {rate:g}": arm(name, rate) for name in names for rate in RATES},
         measure,
         TUNING_SEEDS,
-    ),
-    "06_algorithm_zoo/table": Experiment(
-        "Every algorithm at its own rate, with one budget of sampled tokens.",
+    )
+    for part, names in PARTS.items()
+} | {
+    f"06_algorithm_zoo/table_{part}": Experiment(
+        f"Every algorithm of chapter {part} at its own rate, with one budget of sampled tokens.",
         "chain-atoms",
-        {name: AtItsRate(name) for name in NAMES},
+        {name: AtItsRate(name) for name in names},
         measure,
         SEEDS,
-    ),
+    )
+    for part, names in PARTS.items()
+} | {
     "06_algorithm_zoo/rates": Experiment(
         "GRPO alone at three learning rates.",
         "chain-atoms",
