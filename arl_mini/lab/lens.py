@@ -204,7 +204,8 @@ def _why(axes: Any, sides: Sequence[Any]) -> None:
     """How to read the picture, and what is missing in it."""
     axes.set_axis_off()
     lines = ["Maps: sky pushes a token's probability up,", "vermillion down, blank leaves it alone.",
-             "All is the gradient of the algorithm's", "own loss, by autograd."]
+             "Weights are gradients of the algorithm's", "own loss, by autograd; the advantage is",
+             "what its own estimator says."]
     for side in sides:
         parts = (("weights", side.weight), ("advantages", side.by_success))
         missing = [name for name, part in parts if not part]
