@@ -71,8 +71,8 @@ class Dissection:
             the first update after a rollout, where all ratios are 1.
         algorithms: name → algorithm.
         ref: the reference policy. None: the policy that sampled, which is what a run takes at its first step.
-        critic: value head of the first policy (`run.critic`). None: V = 0, which is what a new head says, unless
-            the episodes carry measured values.
+        critic: value head of the first policy (`run.critic`). None: V = 0, which is what a new head says,
+            unless the episodes carry measured values.
 
     What an algorithm does in `plan` (drawing, filtering and rerolling tries) is not repeated here.
     """
@@ -100,9 +100,9 @@ class Dissection:
         """What is known of each token: arrays (B, T), nan at forced tokens and in padding.
 
         logp, entropy (nats), ratio π/π_old, kl (k3 to the reference, nats), value: of `policy`. reward (as
-        the algorithm pays it), advantage, push −∂L/∂ℓ, share (100 · push / Σ|push|, in %), clipped (0 or 1): of
-        `algorithm` under `policy`; rows that its `keep` drops have none of these. A column that nobody can tell
-        is left out. Raises KeyError for an unknown name, ValueError where the algorithm cannot be applied.
+        the algorithm pays it), advantage, push −∂L/∂ℓ, share (100 · push / Σ|push|, in %), clipped (0 or 1):
+        of `algorithm` under `policy`; rows that its `keep` drops have none of these. A column that nobody can
+        tell is left out. Raises KeyError for an unknown name, ValueError where the algorithm does not fit.
         """
         batch, scores = self._batch(episodes, policy)
         columns = {"logp": scores.logp, "reward": batch.rewards}
@@ -168,7 +168,8 @@ class Dissection:
         clipped = algorithm.clipped(mine, rows).float()
         known = {"advantage": rows.advantages, "push": pushed, "share": share, "clipped": clipped}
         empty = torch.full_like(batch.rewards, torch.nan)
-        return {"reward": batch.rewards} | {k: empty.index_copy(0, kept, x.detach()) for k, x in known.items()}
+        placed = {k: empty.index_copy(0, kept, x.detach()) for k, x in known.items()}
+        return {"reward": batch.rewards} | placed
 
     def _batch(self, episodes: Sequence[Episode], policy: str) -> tuple[Batch, Scores]:
         """Episodes as a batch with all columns, and what one policy says of them."""
@@ -238,12 +239,12 @@ class Probe:
     """What an algorithm does to single tokens, measured through its loss and hooks, as plain numbers.
 
     weight: a list for each of `advantages` with a number for each of `ratios`: −∂L/∂ℓ of a row of one token,
-    over its size at ratio 1 and advantage 1. by_length: for each of `lengths`, −∂L/∂ℓ of one token of a row so
-    long, over the mean of all tokens, at ratio 1. by_success: for k = 1 … TRIES − 1 successes in a group, the
-    mean advantage of a success; empty where the loss does not use the size of advantages. What is empty because
-    a hook failed has its reason in `why`.
+    over its size at ratio 1 and advantage 1. by_length: for each of `lengths`, −∂L/∂ℓ of one token of a row
+    so long, over the mean of all tokens, at ratio 1. by_success: for k = 1 … TRIES − 1 successes in a group,
+    the mean advantage of a success; empty where the loss does not use the size of advantages. What is empty
+    because a hook failed has its reason in `why`.
 
-    For a loss that compares pairs, an advantage above 0 stands for the chosen row of a pair and one below 0 for the
+    For a loss that compares pairs, an advantage above 0 stands for the chosen row of a pair, one below 0 for the
     rejected; the ratio is that of the row to the reference, and the other row of the pair has ratio 1.
     """
 

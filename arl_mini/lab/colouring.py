@@ -1,8 +1,8 @@
-"""What tokens can be coloured by, and the colour of a number: the same five steps in the widget and on a page.
+"""What tokens can be coloured by, and the colour of a number: five steps, in the widget as on a page.
 
-Sky means up, vermillion means down, purple means much; colour-blind eyes tell the three apart, and text on their
-strongest step keeps a contrast of 4.5:1 or more on white and on near-black. Underlines and strokes say in a
-second way what was sampled, forced, called or clipped.
+Sky means up, vermillion means down, purple means much. Colour-blind eyes tell the three apart, and text on
+their strongest step keeps a contrast of 4.5:1 or more on white and on near-black. Underlines and strokes say
+in a second way what was sampled, forced, called or clipped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLOURINGS = tuple(Colouring(*row) for row in (
     ("kl", "KL to reference", "amount", "k3 estimate of the divergence from the reference, in nats."),
     ("value", "value", "signed", "What the critic expects from here on, before this token."),
     ("advantage", "advantage", "signed", "The weight that the estimator gives this token."),
-    ("share", "gradient share", "signed", "Share of −∂loss/∂log π among all tokens, in %: pushed up or down."),
+    ("share", "gradient share", "signed", "Share of −∂loss/∂log π among all tokens, in %, up or down."),
     ("moved", "moved by edits", "signed", "Gradient share now, less the share before your edits, in %."),
 ))  # fmt: skip
 BY_NAME = {colouring.name: colouring for colouring in COLOURINGS}
@@ -52,7 +52,7 @@ def strength(kind: str, x: float) -> float:
 
 
 def full(kind: str, column: Any) -> float:
-    """The size that gets the strongest colour; 2 % of the tokens that are not 0 are beyond it. 0 if all are 0.
+    """The size that gets the strongest colour: 2 % of what is not 0 is beyond it. 0 if all is 0.
 
     column: numbers (B, T), nan for none.
     """
@@ -66,7 +66,7 @@ def full(kind: str, column: Any) -> float:
 
 
 def tint(kind: str, x: float, top: float) -> str:
-    """The style class of a number: "p1" to "p5" up, "n1" to "n5" down, "a1" to "a5" an amount, "" for none."""
+    """The style class of a number: "p1" to "p5" up, "n1" to "n5" down, "a1" to "a5" amounts, "" none."""
     size = strength(kind, x)
     # What rounds away to nothing beside `top` is nothing: noise of the last digit must not look like a sign.
     if kind == "flag" or not top or abs(size) < 1e-6 * top:

@@ -98,7 +98,8 @@ def marked(left: str, right: str) -> tuple[str, str]:
             text = "".join(words[k][start:end])
             # A lone sign between two differences is equal by chance.
             chance = 0 < number < len(blocks) - 1 and len("".join(text.split())) < 3
-            out[k] += escape(text) if kind == "equal" and not chance else "\n".join(map(_mark, text.split("\n")))
+            same = kind == "equal" and not chance
+            out[k] += escape(text) if same else "\n".join(map(_mark, text.split("\n")))
     one, two = (re.sub("</mark>( *)<mark>", r"\1", text) for text in out)
     return one, two
 
@@ -210,8 +211,8 @@ def _why(axes: Any, sides: Sequence[Any]) -> None:
         parts = (("weights", side.weight), ("advantages", side.by_success))
         missing = [name for name, part in parts if not part]
         if missing:
-            why = textwrap.wrap(side.why or "only the sign counts: + the chosen row of a pair, − the rejected one", 42)
-            lines += ["", f"{side.name}: no {' or '.join(missing)}:", *why[:4]]
+            why = side.why or "only the sign counts: + the chosen row of a pair, − the rejected one"
+            lines += ["", f"{side.name}: no {' or '.join(missing)}:", *textwrap.wrap(why, 42)[:4]]
     axes.text(0, 1, "\n".join(lines), va="top", fontsize=9, transform=axes.transAxes)
 
 

@@ -34,7 +34,8 @@ class Study(Protocol):
 
     def columns(self, episodes: Sequence[Any], policy: str = "", algorithm: str = "") -> Columns: ...
 
-    def edited(self, episode: Any, place: int, text: str | None = None, reward: float | None = None) -> Any: ...
+    def edited(self, episode: Any, place: int, text: str | None = None,
+               reward: float | None = None) -> Any: ...
 
 
 class Given:
@@ -51,13 +52,14 @@ class Given:
         rows = {"mask": [[float(x) for x in e.mask] for e in episodes]}
         for name, field in (("logp", "logp"), ("reward", "rewards")):
             rows[name] = [_at_sampled(getattr(e, field), e.mask) for e in episodes]
-        found = {name: getattr(self._batch, field, None)
-                 for name, field in (("value", "values"), ("advantage", "advantages"), ("entropy", "entropy"))}
+        fields = {"value": "values", "advantage": "advantages", "entropy": "entropy"}
+        found = {name: getattr(self._batch, field, None) for name, field in fields.items()}
         found["kl"] = _k3(self._batch)
         for name, column in found.items():
             if column is not None:
                 rows[name] = [_at_sampled(row, e.mask) for row, e in zip(column.tolist(), episodes)]
-        return {name: [row + [math.nan] * (width - len(row)) for row in column] for name, column in rows.items()}
+        padded = ([row + [math.nan] * (width - len(row)) for row in column] for column in rows.values())
+        return dict(zip(rows, padded))
 
     def edited(self, episode: Any, place: int, text: str | None = None, reward: float | None = None) -> Any:
         """Not possible: nothing would follow from it."""
@@ -85,7 +87,10 @@ class Microscope:
         self.episodes, self.edits = list(episodes), 0
         self.policy = study.policies[0] if study.policies else ""
         self.algorithm = study.algorithms[0] if study.algorithms else ""
-        shown = study.columns(self.episodes, self.policy, self.algorithm)
+        # All estimators at once: one that does not fit these episodes is an error of this call, not of a
+        # later click.
+        each = [study.columns(self.episodes, self.policy, name) for name in study.algorithms or ("",)]
+        shown = each[0]
         if colour and colour not in shown:
             raise ValueError(f"no column {colour!r} to colour by; there are {', '.join(shown)}")
         self.colour = colour or ("advantage" if "advantage" in shown else "mask")
@@ -96,15 +101,16 @@ class Microscope:
         return self._html(index, self.study.columns(self.episodes, self.policy, self.algorithm))
 
     def page(self) -> str:
-        """The first episodes as one piece of HTML with its style sheet and key, coloured as chosen at first."""
+        """The first episodes as one piece of HTML with style sheet and key, in the first colour."""
         columns = self.study.columns(self.episodes, self.policy, self.algorithm)
         shown = range(min(self.first, len(self.episodes)))
-        credit = {name: self.study.columns(self.episodes, self.policy, name) for name in self.study.algorithms}
+        names = self.study.algorithms
+        credit = {name: self.study.columns(self.episodes, self.policy, name) for name in names}
         tables = [credit_table(self.episodes[i], _at(credit, i)) if credit else "" for i in shown]
         body = "".join(self._html(i, columns) + tables[i] for i in shown)
-        plain = self.colour == "mask"
-        key = f'<div class="arl-plain">{KEY}</div>' if plain else KEY + legend(self.colour, self._top(columns))
-        under = f"<div><small>estimator: <b>{escape(self.algorithm)}</b></small></div>" if self.algorithm else ""
+        plain, top = self.colour == "mask", self._top(columns)
+        key = f'<div class="arl-plain">{KEY}</div>' if plain else KEY + legend(self.colour, top)
+        under = f"<div><small>estimator: <b>{escape(self.algorithm)}</b></small></div>" if names else ""
         return f'<div class="arl-scope"><style>{CSS.read_text("utf-8")}</style>{key}{under}{body}</div>'
 
     def _html(self, index: int, columns: Columns) -> str:
@@ -154,7 +160,7 @@ class Microscope:
                 self.view.page, self.view.view = self._page(), view
 
     def _packed(self, policy: str, algorithm: str, columns: Columns | None = None) -> dict[str, Any]:
-        """One view as the widget wants it: names, numbers as float32 row by row, and those before the edits."""
+        """One view as the widget wants it: names, numbers as float32, and the numbers before the edits."""
         import numpy as np
 
         columns = dict(self.study.columns(self.episodes, policy, algorithm) if columns is None else columns)
@@ -244,23 +250,23 @@ def microscope(episodes: Any, first: int = 3, static: bool | None = None, *, pol
 
     Args:
         episodes: plain objects with, per token, `pieces` (text), `mask` (1 sampled, 0 forced), `turn` (−1 in
-            the prompt), `logp` and `rewards`; further `terminated`, `truncated` and, if known, `success`, `group`.
-            Or a batch with such `episodes`: its advantages, values, entropy and reference are shown.
+            the prompt), `logp` and `rewards`; `terminated`, `truncated`; if known, `success` and `group`.
+            Or a batch with such `episodes`; without policy and algorithms its own columns are shown.
         first: how many a page that stands still shows.
         static: no widget; by default where ARL_STATIC=1 or there is no Jupyter kernel.
-        policy: scores the tokens again: log p, entropy, ratio to the policy that sampled. A dict names several.
+        policy: scores the tokens again: log p, entropy, ratio to who sampled. A dict names several.
         ref: the reference policy of KL terms; by default the policy that sampled.
         critic: value head of the (first) policy; by default V = 0.
         algorithms: list, or dict of names. Advantage, clip and gradient share come from their hooks and loss.
         colour: the column to begin with: "advantage", "share", "ratio", "kl", "entropy", "value", "logp" …
         study: computes the columns instead of `arl_mini.dissect`; see `Study`.
 
-    Raises ValueError for no episodes, columns of unequal length or an unknown colour; TypeError for what is no
-    episode.
+    Raises ValueError for no episodes, columns of unequal length, an unknown colour, or an algorithm that does
+    not fit; TypeError for what is no episode.
     """
     batch = episodes if hasattr(episodes, "episodes") else None
     if batch is not None and not len(batch.episodes):
-        raise ValueError("the batch has no episodes: the text of its tokens is unknown; hint: collate(episodes)")
+        raise ValueError("the batch has no episodes: the text of tokens is unknown; hint: collate(episodes)")
     episodes = episodes if batch is None else batch.episodes
     _check(episodes)
     study = _study(policy, ref, critic, algorithms, batch) if study is None else study

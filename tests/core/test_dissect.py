@@ -1,4 +1,4 @@
-"""What policies and algorithms make of each token, against loops, finite differences and the trained gradient."""
+"""What policies and algorithms make of each token, against loops, differences and the gradient that trains."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Two algorithms under the lens: what is marked, what is drawn, what the page says; with plain data and for real."""
+"""Two algorithms under the lens: what is marked, drawn and said; with plain data and for real."""
 
 import re
 import types
@@ -26,7 +26,8 @@ def contrast(left, right):
 @pytest.fixture
 def pair():
     """A lens on plain data."""
-    left, right = side("Left", "A = (R − mean) / std"), side("Right<1>", "A = R − mean", success=(), why="No: words")
+    left = side("Left", "A = (R − mean) / std")
+    right = side("Right<1>", "A = R − mean", success=(), why="No: words")
     return lab.lens(left, right, contrast=contrast)
 
 
@@ -57,7 +58,8 @@ def test_equals_are_said_to_be_equal():
 
 def test_picture_holds_names_and_reasons(pair):
     picture = pair.svg()
-    assert picture.count("Left") >= 3 and "Right&lt;1&gt;: no advantages:" in picture and "No: words" in picture
+    assert picture.count("Left") >= 3
+    assert "Right&lt;1&gt;: no advantages:" in picture and "No: words" in picture
     assert pair.svg() == picture and len(picture) < 120_000  # bytes: it lies in notebooks
 
 

@@ -116,7 +116,7 @@ def test_errors_say_what_came(episodes, error, words):
 
 
 class Study:
-    """Advantages that can be told by heart: the reward of the row, times 1 for "one", times −2 for "<two>"."""
+    """Advantages known by heart: the reward of the row, times 1 for "one", times −2 for "<two>"."""
 
     policies, algorithms = ("old", "new"), ("one", "<two>")
 
@@ -160,7 +160,8 @@ def column(view, name, data="data"):
 def test_page_is_coloured_by_the_first_estimator():
     page = with_study(static=True, first=2).page()
     assert "estimator: <b>one</b>" in page and "colour: <b>advantage</b>" in page
-    (token,) = re.findall(r'class="([^"]*)" title="token 8 · sampled · ratio 1 · clipped 0 · advantage \+1.25 ', page)
+    words = r"token 8 · sampled · ratio 1 · clipped 0 · advantage \+1.25 "
+    (token,) = re.findall(rf'class="([^"]*)" title="{words}', page)
     assert token == "p5"
     lines = re.findall(r"<tr><th>(.*?)</th>(.*?)</tr>", page)
     assert [name for name, _ in lines[:3]] == ["mean advantage", "one", "&lt;two&gt;"]
@@ -202,7 +203,8 @@ def test_what_goes_wrong_is_told_to_the_reader():
     sent = recorded(scope)
     scope.answer({"ask": "edit", "row": 0, "at": 8, "text": " a b", "policy": "old", "algorithm": "one"})
     scope.answer({"ask": "view", "policy": "new", "algorithm": "<two>"})
-    assert [content["trouble"] for content, _ in sent] == ["ValueError: words stay", "ZeroDivisionError: no way"]
+    told = [content["trouble"] for content, _ in sent]
+    assert told == ["ValueError: words stay", "ZeroDivisionError: no way"]
     assert scope.edits == 0
 
 
@@ -214,7 +216,8 @@ def test_a_plain_viewer_has_nothing_to_edit():
 def test_tasks_and_tries_are_numbered():
     rows = [episode(group=g) for g in (7, 7, 3)]
     labels = [row["label"] for row in lab.microscope(rows, static=False).view.page["rows"]]
-    assert [label.split(" · ")[1][:13] for label in labels] == ["task 1, try 1", "task 1, try 2", "task 2, try 1"]
+    told = [label.split(" · ")[1][:13] for label in labels]
+    assert told == ["task 1, try 1", "task 1, try 2", "task 2, try 1"]
 
 
 # --- the default study, and batches ---
@@ -239,8 +242,14 @@ def test_estimators_are_the_algorithms_given(sampled):
     assert tuple(scope.view.page["algorithms"]) == names and scope.view.page["editable"]
     page = scope.page()
     assert all(f"<tr><th>{name}</th>" in page for name in names)
-    assert set(scope.view.view["names"]) == {"mask", "logp", "reward", "entropy", "ratio", "kl", "advantage", "share",
-                                             "clipped"}  # fmt: skip
+    assert set(scope.view.view["names"]) == {c.name for c in colouring.COLOURINGS} - {"value", "moved"}
+
+
+def test_an_algorithm_that_does_not_fit_is_an_error_at_once(sampled):
+    from arl_mini.algorithms import GRPO, PSGPO
+
+    with pytest.raises(ValueError, match="PSGPO cannot be applied .* hint: it may need what its own plan"):
+        lab.microscope(sampled[1], algorithms=[GRPO(), PSGPO()], static=True)
 
 
 def test_two_policies_have_names(sampled):
@@ -272,7 +281,8 @@ def test_a_batch_shows_the_columns_it_has(sampled):
 
 def test_steps_of_colour():
     tint = colouring.tint
-    assert [tint("signed", x, 1.0) for x in (-9, -1, -0.4, 0, 0.01, 0.2, 1)] == ["n5", "n5", "n2", "", "p1", "p1", "p5"]
+    found = [tint("signed", x, 1.0) for x in (-9, -1, -0.4, 0, 0.01, 0.2, 1)]
+    assert found == ["n5", "n5", "n2", "", "p1", "p1", "p5"]
     assert tint("signed", math.nan, 1.0) == "" == tint("signed", 1.0, 0.0) == tint("signed", 1e-9, 1.0)
     assert [tint("around one", x, math.log(2)) for x in (0.5, 1, 2)] == ["n5", "", "p5"]
     assert [tint("amount", x, 3) for x in (-3, 3)] == ["a5", "a5"] and tint("flag", 1, 1) == ""
@@ -285,7 +295,8 @@ def test_the_strongest_colour_leaves_outliers_out():
 
 
 def test_numbers_are_written_short():
-    assert [colouring.written(x) for x in (0.12345, -2, 1234.5, math.nan, 0)] == ["+0.123", "−2", "+1234", "–", "0"]
+    found = [colouring.written(x) for x in (0.12345, -2, 1234.5, math.nan, 0)]
+    assert found == ["+0.123", "−2", "+1234", "–", "0"]
 
 
 def luminance(rgb):
@@ -293,10 +304,14 @@ def luminance(rgb):
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear))
 
 
-@pytest.mark.parametrize(("ground", "ink"), [((255, 255, 255), (33, 33, 33)), ((17, 17, 17), (255, 255, 255))])
+THEMES = [((255,) * 3, (33,) * 3), ((17,) * 3, (255,) * 3)]
+
+
+@pytest.mark.parametrize(("ground", "ink"), THEMES, ids=["light", "dark"])
 def test_text_reads_on_every_colour(ground, ink):
     """Contrast by the formula of WCAG 2, on the grounds and inks of JupyterLab's two themes."""
-    styles = re.findall(r"\.([pna]\d|cut) \{[^}]*rgba\((\d+), (\d+), (\d+), ([.\d]+)\)", CSS.read_text("utf-8"))
+    rule = r"\.([pna]\d|cut) \{[^}]*rgba\((\d+), (\d+), (\d+), ([.\d]+)\)"
+    styles = re.findall(rule, CSS.read_text("utf-8"))
     assert len(styles) == 16
     for name, *numbers in styles:
         *rgb, alpha = map(float, numbers)
