@@ -9,6 +9,7 @@ from ..batch import Episode
 from ..envs.base import Env, Reply, act, check_env, check_reply, malformed, parse_act
 from ..lab.check import Trial, same, show
 from . import Exercise, Wrong, changed
+from .ch00_bug import EXERCISES as FIND_THE_BUG
 
 # --- 00.1 -------------------------------------------------------------------------------------------------
 
@@ -350,5 +351,6 @@ EXERCISES = (
             Wrong(changed(Guess, "higher lower error", "error"), "hides words it uses", "words lacks"),
         ),
     ),
+    *FIND_THE_BUG,
 )
 # fmt: on

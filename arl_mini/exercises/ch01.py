@@ -204,6 +204,53 @@ def gae(rewards: list, values: list, gamma: float, lam: float) -> list:
     return advantages
 
 
+# --- 01.5 -------------------------------------------------------------------------------------------------
+
+
+def _ahead(P: Tensor, R: Tensor, policy: Tensor, gamma: float, horizon: int, state: int) -> float:
+    """V of one state: every action and every next state, one by one."""
+    if horizon == 0:
+        return 0.0
+    after = [_ahead(P, R, policy, gamma, horizon - 1, s) for s in range(len(P))]
+    ways = [float(R[state, a]) + gamma * sum(float(p) * v for p, v in zip(P[state, a], after)) for a in range(R.shape[1])]
+    return sum(float(p) * way for p, way in zip(policy[state], ways))
+
+
+def check_value(trial: Trial) -> str:
+    rng = trial.rng
+    for index in range(60):
+        S, A, horizon = rng.randint(2, 3), rng.randint(1, 2), 1 + index // 15
+        P, policy = _distributions(rng, S, A, S), _distributions(rng, S, A)
+        R = torch.tensor([[round(rng.uniform(-1, 1), 1) for _ in range(A)] for _ in range(S)]).double()
+        gamma = rng.choice((1.0, round(rng.uniform(0.5, 1), 2)))
+        expected = [_ahead(P, R, policy, gamma, horizon, s) for s in range(S)]
+        hint = "With one step to go V is the mean reward of the policy: no γ, no next state."
+        if horizon > 1:
+            hint = "V with h steps to go needs V with h − 1 steps to go, of every state, also of those done before."
+        shown = f"value(P={_short(P)}, R={_short(R)}, policy={_short(policy)}, gamma={gamma}, horizon={horizon})"
+        trial.begin(shown, _short(expected), hint)
+        came = _numbers(trial, trial.answer(P.clone(), R.clone(), policy.clone(), gamma, horizon), S)
+        if not torch.allclose(came, torch.tensor(expected).double(), atol=1e-9):
+            trial.fail(_short(came))
+    return "60 random worlds with 1 to 4 steps to go"
+
+
+def value(P, R, policy, gamma: float, horizon: int):
+    """V (S,) with `horizon` steps to go; P (S, A, S), R (S, A), policy (S, A)."""
+    V = torch.zeros(len(P)).double()
+    for _ in range(horizon):
+        V = (policy * (R + gamma * P @ V)).sum(1)
+    return V
+
+
+def value_in_place(P, R, policy, gamma, horizon):
+    V = torch.zeros(len(P)).double()
+    for _ in range(horizon):
+        for s in range(len(V)):
+            V[s] = (policy[s] * (R[s] + gamma * P[s] @ V)).sum()
+    return V
+
+
 # fmt: off
 EXERCISES = (
     Exercise(
@@ -252,6 +299,17 @@ EXERCISES = (
             Wrong(changed(gae, "advantages.insert(0, ahead)", "advantages.append(ahead)"),
                   "returns the last step first", "δ_t"),
             Wrong(changed(gae, " - v + ", " + "), "forgets V", "A = R − V"),
+        ),
+    ),
+    Exercise(
+        "01.5", "value(P, R, policy, gamma, horizon): V of a policy with so many steps to go, without its bug.",
+        check_value, value,
+        (
+            Wrong(value_in_place, "looks ahead into values it has just overwritten", "no γ, no next state"),
+            Wrong(changed(value, "range(horizon)", "range(horizon + 1)"), "takes one step too many", "no γ, no next state"),
+            Wrong(changed(value, "gamma * P @ V", "P @ V"), "forgets γ", "h − 1 steps to go"),
+            Wrong(changed(value, "(policy * (R + gamma * P @ V)).sum(1)", "(R + gamma * P @ V).amax(1)"),
+                  "takes the best action instead of the policy's", "mean reward of the policy"),
         ),
     ),
 )

@@ -331,6 +331,26 @@ class Guess(envs.Env):
 lab.check("00.3", Guess)
 
 # %% [markdown]
+# **00.4 Find the bug.** This loop plays one episode without the library. A first version had `context = reply.text` in it and
+# the policy never found the door. Why? (The version below is mended; put the line back to see what the check says.)
+
+# %%
+def play(world, speak, seed: int, turns: int) -> tuple[float, bool]:
+    """Reward and success of one episode; `speak(context)` answers all that went before."""
+    context, total = world.reset(seed), 0.0
+    for _ in range(turns):
+        said = speak(context)
+        reply = world.step(said)
+        context += said + reply.text
+        total += reply.reward
+        if reply.done or reply.truncated:
+            return total, bool(reply.info.get("success"))
+    return total, False
+
+
+lab.check("00.4", play)
+
+# %% [markdown]
 # ## In short
 #
 # - A policy acts in a loop; what it samples is trained, what the world writes is not.

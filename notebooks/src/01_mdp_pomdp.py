@@ -575,6 +575,22 @@ def gae(rewards: list, values: list, gamma: float, lam: float) -> list:
 lab.check("01.4", gae)
 
 # %% [markdown]
+# **01.5 Find the bug.** A colleague saves memory: one vector V, written over state by state. With γ < 1 and many steps to go
+# it gives the right values. With few it does not. Why? (The version below is mended; to see what the check says of the
+# colleague's, put `for s in range(len(P)): V[s] = (policy[s] * (R[s] + gamma * P[s] @ V)).sum()` for the last line of the loop.)
+
+# %%
+def value(P, R, policy, gamma: float, horizon: int):
+    """V (S,) with `horizon` steps to go; P (S, A, S), R (S, A), policy (S, A)."""
+    V = torch.zeros(len(P)).double()
+    for _ in range(horizon):
+        V = (policy * (R + gamma * P @ V)).sum(1)
+    return V
+
+
+lab.check("01.5", value)
+
+# %% [markdown]
 # ## In short
 #
 # - PBRFT is a decision process with one step: γ, λ and bootstrapping change nothing there.
