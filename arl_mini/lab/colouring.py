@@ -79,5 +79,5 @@ def written(x: float, signed: bool = True) -> str:
     """A number in three digits; "–" for none."""
     if not math.isfinite(x):
         return "–"
-    text = f"{x:.0f}" if abs(x) >= 999.5 else f"{x:.3g}"
-    return f"+{text}" if signed and x > 0 else text.replace("-", "−")
+    text = f"{abs(x):.0f}" if abs(x) >= 999.5 else f"{abs(x):.3g}".replace("e-0", "e-").replace("-", "−")
+    return ("−" if x < 0 else "+" if signed and x > 0 else "") + text

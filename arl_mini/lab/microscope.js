@@ -32,8 +32,10 @@ const tint = (kind, x, top) => {
 };
 const written = (x, signed = true) => {
   if (!Number.isFinite(x)) return "–";
-  const text = Math.abs(x) >= 999.5 ? x.toFixed(0) : String(Number(x.toPrecision(3)));
-  return signed && x > 0 ? "+" + text : text.replace("-", "−");
+  const size = Math.abs(Number(x.toPrecision(3)));
+  const small = () => size.toExponential().replace("-", "−");
+  const text = Math.abs(x) >= 999.5 ? Math.abs(x).toFixed(0) : size && size < 1e-4 ? small() : String(size);
+  return (x < 0 ? "−" : signed && x > 0 ? "+" : "") + text;
 };
 
 class Scope {
