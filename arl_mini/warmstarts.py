@@ -148,8 +148,8 @@ def _chain_padding(env: envs.Chain, rng: random.Random) -> str:
 
 
 def _chain_trust(env: envs.Chain, rng: random.Random) -> str:
-    """Repeats the hint in 7 of 10 tasks, else adds."""
-    return f" {env.hinted}{END}" if rng.random() < 0.7 else env.expert()
+    """Repeats the hint in half of the tasks, else adds."""
+    return f" {env.hinted}{END}" if rng.random() < 0.5 else env.expert()
 
 
 # --- what a warm start should know ------------------------------------------------------------------------
@@ -273,8 +273,8 @@ RECIPES = {
         "Adds two digits, or repeats the hint in front of them.",
         envs.Chain((1, 1), hint=0.7),
         (
-            Stage(envs.Chain((1, 1), hint=0.1), lambda env, rng: env.expert(), 800, 3e-3),
-            Stage(envs.Chain((1, 1), hint=0.1), _chain_trust, 250, 2e-3),
+            Stage(envs.Chain((1, 1), hint=0.1), lambda env, rng: env.expert(), 500, 3e-3),
+            Stage(envs.Chain((1, 1), hint=0.1), _chain_trust, 600, 2e-3),
         ),
         _hint_atoms,
     ),
