@@ -8,7 +8,7 @@ import pytest
 from arl_mini import exercises, lab
 from arl_mini.exercises import ch08
 
-CHAPTERS = [found.name for found in pkgutil.iter_modules(exercises.__path__)]
+CHAPTERS = [found.name for found in pkgutil.iter_modules(exercises.__path__) if "_" not in found.name]
 EXERCISES = [e for name in CHAPTERS for e in importlib.import_module(f"arl_mini.exercises.{name}").EXERCISES]
 WRONG = [(e, wrong) for e in EXERCISES for wrong in e.wrong]
 SEEDS = range(5)
