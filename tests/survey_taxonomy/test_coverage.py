@@ -7,7 +7,10 @@ import pytest
 import survey_taxonomy
 from survey_taxonomy.__main__ import main
 from survey_taxonomy.progress import missing_coverage, progress, public_names
+from survey_taxonomy.reading import read
+from survey_taxonomy.rules import realised
 from survey_taxonomy.rules.realised import ROOT, resolves
+from survey_taxonomy.values import Index
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +66,15 @@ def test_what_is_built_but_not_recorded_is_named(tax, tmp_path):
 def test_command(capsys):
     assert main(["coverage"]) == 0
     assert "implemented" in capsys.readouterr().out
+
+
+def test_an_installed_package_does_not_miss_the_notebooks(tmp_path, monkeypatch):
+    record = {"entry": "dapo", "level": "discussed", "chapter": "99_nowhere", "test": "tests/nowhere.py"}
+    book = read()
+    book.records["coverage"].append(record)
+    book.places["coverage"].append(book.places["coverage"][0])
+    assert [p.field for p in realised.files_exist(Index(book))] == ["chapter", "test"]
+    monkeypatch.setattr(realised, "ROOT", tmp_path)
+    assert list(realised.files_exist(Index(book))) == []
+    record["level"] = "implemented"  # still needs a symbol
+    assert [p.field for p in realised.files_exist(Index(book))] == ["level"]
