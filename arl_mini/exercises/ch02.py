@@ -310,7 +310,7 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        "02.2", "mean_estimate(p, R, G, weights): the mean of an estimated gradient over all groups of G tries.",
+        "02.2", "mean_estimate(p, R, G, weights): the mean of the estimate over all groups of G tries.",
         check_mean_estimate, mean_estimate,
         (
             Wrong(changed(mean_estimate, "chance = math.prod(p[a] for a in group)", "chance = len(p) ** -G"),
