@@ -2,6 +2,7 @@
 
 from . import style
 from .budget import Budget, budget
+from .charts import calibration, pass_at_k, phase_portrait, reward_against_kl
 from .check import check
 from .curves import curves
 from .equation import EquationCard, equation
@@ -13,6 +14,6 @@ from .world_editor import FORK, Move, Solved, World, WorldEditor, world_editor
 
 __all__ = [
     "Budget", "EquationCard", "FORK", "Lens", "Lineage", "Live", "Microscope", "Move", "Solved", "World",
-    "WorldEditor", "budget", "check", "curves", "equation", "lens", "lineage", "live", "microscope", "style",
-    "world_editor",
+    "WorldEditor", "budget", "calibration", "check", "curves", "equation", "lens", "lineage", "live", "microscope",
+    "pass_at_k", "phase_portrait", "reward_against_kl", "style", "world_editor",
 ]  # fmt: skip

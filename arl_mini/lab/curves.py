@@ -18,7 +18,8 @@ def curves(runs: Runs, y: str = "success", *, x: str = "step", smooth: int = 1,
     Args:
         runs: label → a list of records (one run), or a list of such lists (one a seed: mean and band).
         smooth: each point is the mean of the last `smooth` records; a single run's raw line stays, faint.
-        band: "range" shades lowest to highest seed, "interval" a 95 % bootstrap interval of the mean.
+        band: "range" shades lowest to highest seed, "interval" a 95 % bootstrap interval of the mean; below ten
+            seeds that is too narrow (of normal numbers it covers the mean in 82 % of cases with 5, 73 % with 3).
         ylabel: text for the y axis, where `style.UNITS` does not know the unit.
         ax: draw here; without it, a new figure.
 
@@ -35,7 +36,7 @@ def curves(runs: Runs, y: str = "success", *, x: str = "step", smooth: int = 1,
 
             _, ax = plt.subplots(layout="constrained")
         for index, (label, run) in enumerate(runs.items()):
-            _draw(ax, index, label, _seeds(label, run), (x, y), smooth, band)
+            _draw(ax, index, label, seeds_of(label, run), (x, y), smooth, band)
         ax.set_xlabel(style.label(x))
         ax.set_ylabel(ylabel or style.label(y))
         if y in ("success", "signal_share", "clip_share"):
@@ -45,7 +46,8 @@ def curves(runs: Runs, y: str = "success", *, x: str = "step", smooth: int = 1,
     return ax
 
 
-def _seeds(label: str, run: Sequence[Any]) -> list[Sequence[Any]]:
+def seeds_of(label: str, run: Sequence[Any]) -> list[Sequence[Any]]:
+    """The runs of a label: one, if it has records, else one a seed. ValueError: an empty one."""
     if not len(run):
         raise ValueError(f"run {label!r} has no records")
     many = isinstance(run[0], Sequence) and not hasattr(run[0], "_asdict")
@@ -73,13 +75,13 @@ def _draw(ax: Any, index: int, label: str, seeds: list, axes: tuple[str, str], s
         raw = [value(record, y) for record in seeds[0]]
         ax.plot([value(record, x) for record in seeds[0]], raw, color=look["color"], alpha=0.3, linewidth=1)
     if len(seeds) > 1:
-        low, high = (grid.min(0), grid.max(0)) if band == "range" else _interval(grid)
+        low, high = (grid.min(0), grid.max(0)) if band == "range" else interval(grid)
         ax.fill_between(common, low, high, color=look["color"], alpha=0.2, linewidth=0)
     ax.plot(common, grid.mean(0), label=label, **look)
 
 
-def _interval(grid: Any) -> tuple[Any, Any]:
-    """95 % percentile bootstrap of the mean over seeds. grid: (seeds, points) → two arrays (points,)."""
+def interval(grid: Any) -> tuple[Any, Any]:
+    """95 % percentile bootstrap of the mean over rows. grid: (rows, points) → two arrays (points,)."""
     import numpy as np
 
     # A fixed generator: the same runs give the same band, and nobody else's randomness moves.
