@@ -26,8 +26,8 @@ class Change:
 class Branch:
     """Records of one line of a run, from its first update, and the states of the run along it.
 
-    start: so many of its updates are those of the branch it was forked from. series: name → the number of each
-    record. states: updates done → the state of the run then. tip: its state where it was left for another branch.
+    start: so many of its updates are those of the branch it was forked from. series: name → the number of
+    each record. states: updates done → the state of the run then. tip: its state where it was left.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Branch:
         return f"{self.name} · forked at {self.start}" if self.name != "A" else self.name
 
     def take(self, record: Any, keep: int) -> None:
-        """One more record; those older than the newest `keep` lose their episodes. KeyError: it lacks a number."""
+        """One more record; those older than the newest `keep` lose their episodes."""
         # All is read before anything is kept: a record that cannot be read leaves the picture whole.
         read = {name: value(record, name) for name in self.show}
         step = value(record, "step") if "step" in fields(record) else len(self.steps) + 1.0
@@ -82,6 +82,7 @@ class Branch:
 
     def fork(self, name: str, count: int) -> Branch:
         """A new branch that shares the first `count` updates, and the states up to there."""
-        twin = Branch(name, self.show, count, self.records, self.steps, self.series, self.changes, self.states)
+        twin = Branch(name, self.show, count, self.records, self.steps, self.series, self.changes,
+                      self.states)
         twin.cut(count)
         return twin

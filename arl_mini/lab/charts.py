@@ -21,9 +21,10 @@ def _axes(ax: Any) -> Any:
 
 def pass_at_k(outcomes: Mapping[str, Sequence[Sequence[bool]]], ks: Sequence[int] | None = None,
               ax: Any = None) -> Any:
-    """Draw the chance that one of k tries succeeds, with a 95 % bootstrap interval over tasks; return the Axes.
+    """Draw the chance that one of k tries succeeds, with a 95 % bootstrap interval over tasks.
 
-    Of n tries of a task, c right, the unbiased estimate is 1 − C(n−c, k)/C(n, k); the curve is its mean over tasks.
+    Returns the Axes. Of n tries of a task, c right, the unbiased estimate is 1 − C(n−c, k)/C(n, k); the curve
+    is its mean over tasks.
     Source: Chen et al. 2021 (arXiv 2107.03374), Eq. 1.
 
     Args:
@@ -43,7 +44,8 @@ def pass_at_k(outcomes: Mapping[str, Sequence[Sequence[bool]]], ks: Sequence[int
     with style.context():
         ax = _axes(ax)
         for index, (label, tasks) in enumerate(outcomes.items()):
-            chances = np.array([[_any_of(sum(map(bool, tries)), len(tries), k) for k in ks] for tries in tasks])
+            counts = [(sum(map(bool, tries)), len(tries)) for tries in tasks]
+            chances = np.array([[_any_of(*count, k) for k in ks] for count in counts])  # (tasks, ks)
             low, high = interval(chances)
             look = style.line(index)
             ax.fill_between(ks, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -68,11 +70,11 @@ def reward_against_kl(runs: Mapping[str, Sequence[Any]], paid: str = "reward", w
     """Draw what was paid for and what was wanted against the distance from the reference; return the Axes.
 
     Where the solid line (paid) goes on rising after the dashed one (wanted) has turned, the reward is being
-    over-optimised; a ring marks the wanted number's highest point. The x axis is √KL, in which both are smooth
-    near the start. Source: Gao et al. 2022 (arXiv 2210.10760), Fig. 1.
+    over-optimised; a ring marks the wanted number's highest point. The x axis is √KL, in which both are
+    smooth near the start. Source: Gao et al. 2022 (arXiv 2210.10760), Fig. 1.
 
     Args:
-        runs: label → records, or a list of records for each seed (each seed is drawn, thin, beside their mean).
+        runs: label → records, or a list of records for each seed (each is drawn, thin, beside their mean).
         paid, wanted, kl: names of numbers of the records; kl in nats.
         smooth: each point is the mean of the last `smooth` records.
     """
@@ -104,15 +106,16 @@ def _mean_path(seeds: Sequence[Sequence[float]]) -> list[float]:
     return [sum(at) / len(at) for at in zip(*seeds)]  # noqa: B905: seeds of other lengths end together
 
 
-def phase_portrait(runs: Mapping[str, Sequence[Any]], x: str = "entropy", y: str = "success", *, smooth: int = 1,
-                   every: int = 0, field: Callable[[Any, Any], tuple[Any, Any]] | None = None, ax: Any = None) -> Any:
+def phase_portrait(runs: Mapping[str, Sequence[Any]], x: str = "entropy", y: str = "success", *,
+                   smooth: int = 1, every: int = 0,
+                   field: Callable[[Any, Any], tuple[Any, Any]] | None = None, ax: Any = None) -> Any:
     """Draw the way of runs through the plane of two of their numbers; return the Axes.
 
     A square marks the start, an arrowhead the end, dots every `every` records (0: a tenth of the run).
 
     Args:
         runs: label → records, or a list of records for each seed (a way each).
-        field: (X, Y) arrays → (U, V) arrays, a flow drawn as streamlines behind the ways, a gradient for instance.
+        field: (X, Y) arrays → (U, V) arrays, a flow (a gradient, say) drawn as streamlines behind the ways.
     """
     if not runs:
         raise ValueError("phase_portrait() got no runs; expected {'label': [record, ...]}")
@@ -153,12 +156,13 @@ def _flow(ax: Any, field: Callable[[Any, Any], tuple[Any, Any]]) -> None:
     ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
-def calibration(told: Mapping[str, tuple[Sequence[float], Sequence[bool]]], bins: int = 10, ax: Any = None) -> Any:
+def calibration(told: Mapping[str, tuple[Sequence[float], Sequence[bool]]], bins: int = 10,
+                ax: Any = None) -> Any:
     """Draw how often what was said with a confidence was right; return the Axes.
 
-    Points on the diagonal are honest, below it too sure. Bins of equal width; bars are 95 % Wilson intervals, the
-    area of a point is its share of the answers. The legend has the expected calibration error, the mean distance
-    from the diagonal. Source: Guo et al. 2017 (arXiv 1706.04599), Eq. 3.
+    Points on the diagonal are honest, below it too sure. Bins of equal width; bars are 95 % Wilson intervals,
+    the area of a point is its share of the answers. The legend has the expected calibration error, the mean
+    distance from the diagonal. Source: Guo et al. 2017 (arXiv 1706.04599), Eq. 3.
 
     Args:
         told: label → (confidences in [0, 1], whether each was right).

@@ -18,8 +18,9 @@ def curves(runs: Runs, y: str = "success", *, x: str = "step", smooth: int = 1,
     Args:
         runs: label → a list of records (one run), or a list of such lists (one a seed: mean and band).
         smooth: each point is the mean of the last `smooth` records; a single run's raw line stays, faint.
-        band: "range" shades lowest to highest seed, "interval" a 95 % bootstrap interval of the mean; below ten
-            seeds that is too narrow (of normal numbers it covers the mean in 82 % of cases with 5, 73 % with 3).
+        band: "range" shades lowest to highest seed, "interval" a 95 % bootstrap interval of the mean. With
+            few seeds that is too narrow: of normal numbers it covers the mean in 82 % of cases with 5 seeds, in
+            73 % with 3.
         ylabel: text for the y axis, where `style.UNITS` does not know the unit.
         ax: draw here; without it, a new figure.
 

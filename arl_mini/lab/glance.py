@@ -27,7 +27,7 @@ def short(number: float) -> str:
 
 
 def figures(count: int, numbers: Mapping[str, float]) -> str:
-    """How far the run is, and the numbers of its newest record; those of the clock have a line of their own."""
+    """How far the run is, and the numbers of its newest record, without those of the clock."""
     told = in_words({name: number for name, number in numbers.items() if not name.startswith(PHASES)})
     words = "".join(f"<span>{escape(text)}</span>" for text in told)
     return f'<div class="arl-numbers"><span>update <b class="arl-count">{count}</b></span>{words}</div>'
@@ -62,7 +62,8 @@ def strip(record: Any) -> str:
     episodes = record.get("episodes") if isinstance(record, Mapping) else getattr(record, "episodes", None)
     if not episodes or not isinstance(getattr(episodes[0], "text", None), str):
         return ""
-    picked = [episodes[i * len(episodes) // CARDS] for i in range(CARDS)] if len(episodes) > CARDS else episodes
+    most = min(CARDS, len(episodes))
+    picked = [episodes[i * len(episodes) // most] for i in range(most)]
     return f'<div class="arl-strip" tabindex="0" role="list">{"".join(map(_card, picked))}</div>'
 
 
@@ -70,5 +71,7 @@ def _card(episode: Any) -> str:
     text = episode.text if len(episode.text) <= SAMPLE else episode.text[:SAMPLE] + " …"
     won, reward = getattr(episode, "success", None), getattr(episode, "reward", None)
     outcome = "" if won is None else ("✓ success" if won else "✗ no success")
-    head = " · ".join(part for part in (outcome, "" if reward is None else f"reward {short(float(reward))}") if part)
-    return f'<div class="arl-card" role="listitem"><small>{escape(head)}</small><pre>{escape(text)}</pre></div>'
+    paid = "" if reward is None else f"reward {short(float(reward))}"
+    head = " · ".join(part for part in (outcome, paid) if part)
+    return (f'<div class="arl-card" role="listitem"><small>{escape(head)}</small>'
+            f"<pre>{escape(text)}</pre></div>")

@@ -138,24 +138,25 @@ class History:
         if not numbers:
             return
         if not self.can_change:
-            raise TypeError(f"this run is a {type(self._run).__name__} without change() and changeable(): its "
-                            "settings cannot be changed while it runs")
+            raise TypeError(f"this run is a {type(self._run).__name__} without change() and changeable(): "
+                            "its settings cannot be changed while it runs")
         old = self.settings()
         self._run.change(**numbers)
         self.now.note(old, {name: number for name, number in self.settings().items() if name in numbers})
 
     def _here(self) -> Any:
         if not self.can_rewind:
-            raise TypeError(f"this run is a {type(self._run).__name__} without snapshot() and restore(): there is "
-                            "no way back; hint: pass train(...) itself, not a generator around it")
+            raise TypeError(f"this run is a {type(self._run).__name__} without snapshot() and restore(): "
+                            "there is no way back; hint: pass train(...) itself, not a generator around it")
         return self._run.snapshot()
 
     def _go(self, to: int) -> None:
-        """Restore the nearest state kept before, and do the updates from there once more, with their changes."""
+        """Restore the nearest state kept before, and do the updates from there again, with their changes."""
         if not self.can_rewind:
             self._here()
         if self.too_big:
-            raise ValueError(f"no state is kept: one takes {self.size / 1e6:,.2f} MB; hint: live(…, memory=MB)")
+            raise ValueError(f"no state is kept: one takes {self.size / 1e6:,.2f} MB; "
+                             "hint: live(…, memory=MB)")
         if not 0 <= to <= len(self.now) or not self.now.states:
             raise ValueError(f"there is no update {to} to go back to; this branch has 0 to {len(self.now)}")
         start = max(at for at in self.now.states if at <= to)

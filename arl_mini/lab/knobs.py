@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 # Names in the words of the chapters, the ones people reach for first in front.
-WORDS = {"lr": "learning rate", "temperature": "temperature", "tries": "tries a task", "clip_low": "clip ε below",
-         "clip_high": "clip ε above", "beta": "β (KL weight)", "gamma": "γ (discount)", "lam": "λ",
+WORDS = {"lr": "learning rate", "temperature": "temperature", "tries": "tries a task",
+         "clip_low": "clip ε below", "clip_high": "clip ε above", "beta": "β (KL weight)",
+         "gamma": "γ (discount)", "lam": "λ",
          "prompts": "tasks a step", "max_grad_norm": "gradient norm at most"}
 
 
@@ -23,8 +24,8 @@ class Span:
     step: float = 0.01
 
 
-SPANS = {"lr": Span(1e-6, 0.1, log=True), "temperature": Span(0.1, 2.0, step=0.05), "beta": Span(0.0, 0.5, step=0.001),
-         "max_grad_norm": Span(0.01, 100.0, log=True)}
+SPANS = {"lr": Span(1e-6, 0.1, log=True), "temperature": Span(0.1, 2.0, step=0.05),
+         "beta": Span(0.0, 0.5, step=0.001), "max_grad_norm": Span(0.01, 100.0, log=True)}
 
 
 def span(name: str, value: float) -> Span:
@@ -34,8 +35,8 @@ def span(name: str, value: float) -> Span:
     known = SPANS.get(name)
     if known is not None and known.low <= value <= known.high:
         return known
-    if 0 < abs(value) < 0.01:
-        return Span(10.0 ** math.floor(math.log10(value) - 1), 1.0, log=True) if value > 0 else Span(-1.0, 1.0)
+    if 0 < value < 0.01:
+        return Span(10.0 ** math.floor(math.log10(value) - 1), 1.0, log=True)
     return Span(min(0.0, 2 * value), 1.0 if value <= 1 else math.ceil(4 * value))
 
 
@@ -68,7 +69,8 @@ class Knobs:
         elif isinstance(number, int):
             slider = w.IntSlider(number, to.low, to.high, **look)
         else:
-            slider = w.FloatSlider(number, min=to.low, max=to.high, step=to.step, readout_format=".3g", **look)
+            ends = {"min": to.low, "max": to.high, "step": to.step}
+            slider = w.FloatSlider(number, readout_format=".3g", **ends, **look)
         slider.add_class(f"arl-knob-{name}")
         slider.observe(lambda change: self._quiet or self._turned(name, change.new), "value")
         return slider

@@ -50,10 +50,11 @@ class Live:
         self._panel = None if static else self._make_panel()
 
     def _make_panel(self) -> Panel:
-        handlers = Handlers(*map(_weakly, (self._toggle, self.step, self.stop, self._rewind_pressed,
-                                           self._fork_pressed, self._branch_chosen, self._knob_turned, self._smoothen)))
+        acts = (self._toggle, self.step, self.stop, self._rewind_pressed, self._fork_pressed,
+                self._branch_chosen, self._knob_turned, self._smoothen)
         history = self._history
-        panel = Panel(self.title, self.total, history.settings(), history.can_rewind, self._smooth, handlers)
+        panel = Panel(self.title, self.total, history.settings(), history.can_rewind, self._smooth,
+                      Handlers(*map(_weakly, acts)))
         # The widgets live as long as the kernel; the run, with the states it keeps, need not.
         weakref.finalize(self, panel.retire).atexit = False
         return panel
@@ -111,18 +112,19 @@ class Live:
     def rewind(self, to: int) -> None:
         """Back to the state after update `to`, and pause there; the updates after it are forgotten.
 
-        Policy, optimizer and settings are as they were, so that the same records come again unless something is
-        changed. Waits for the update that is under way; at once for those in `kept`, while for any other the
+        Policy, optimizer and settings are as they were, so that the same records come again unless something
+        is changed. Waits for the update under way. Going to one of `kept` takes no time; for any other, the
         updates since the last of those are done again. Also from an end, or after a failure.
         """
         self.pause()
         self._worker.do(lambda: self._go_to(lambda: self._history.rewind(to)))
 
     def fork(self, at: int | None = None, **changes: float) -> None:
-        """A new branch from the state after update `at` (None: now) with other settings; it goes on unless paused.
+        """A new branch from the state after update `at` (None: now), with other settings.
 
-        The old branch stays in the picture, and `switch` goes back to it. `records`, and what the run trains, are
-        from now on the new branch's. Forked from an end it also goes on; with static=True at the next `done()`.
+        It goes on unless the run was paused; forked from an end it goes on too, with static=True at the next
+        `done()`. The old branch stays in the picture, and `switch` goes back to it. `records`, and what the
+        run trains, are from now on the new branch's.
         """
         before = self.state
         self._worker.do(lambda: self._go_to(lambda: self._history.fork(at, changes)))
@@ -217,7 +219,8 @@ class Live:
 
     def _fork_pressed(self, at: int) -> None:
         self.pause()
-        self._ask(lambda: self._go_to(lambda: self._history.fork(None if at == len(self.records) else at, {})))
+        here = at == len(self.records)
+        self._ask(lambda: self._go_to(lambda: self._history.fork(None if here else at, {})))
 
     def _branch_chosen(self, name: str) -> None:
         self.pause()
@@ -297,8 +300,9 @@ class Live:
         with self._paint:
             history, latest = self._history, [numbers(record) for record in self.records[-WINDOW:]]
             self._tell()
-            self._panel.set_history(history.kept, f"none: one takes {history.size / 1e6:,.0f} MB" if history.too_big
-                                    else "none yet", {b.name: b.title for b in history.branches}, history.now.name)
+            none = f"none: one takes {history.size / 1e6:,.0f} MB" if history.too_big else "none yet"
+            titles = {branch.name: branch.title for branch in history.branches}
+            self._panel.set_history(history.kept, none, titles, history.now.name)
             if self._panel.knobs:
                 self._panel.knobs.show(history.settings())
             self._panel.set_picture(self._sketch())
@@ -309,9 +313,10 @@ class Live:
         self.drawing += self._cost
 
     def _sketch(self, title: str = "", caption: Sequence[str] = ()) -> str:
-        history = self._history
-        return sketch([_line(branch) for branch in history.branches], now=history.branches.index(history.now),
-                      behind=self._behind, title=title, caption=caption, total=self.total, smooth=self._smooth)
+        branches = self._history.branches
+        return sketch([_line(branch) for branch in branches], now=branches.index(self._history.now),
+                      title=title, behind=self._behind, caption=caption, total=self.total,
+                      smooth=self._smooth)
 
     def _tell(self) -> None:
         if self._panel is not None:
@@ -358,8 +363,8 @@ def live(run: Iterable[Any], steps: int | None = None, title: str = "training",
          smooth: int = 5, memory: float = 256) -> Live:
     """Watch `run`, an iterator of records, while it trains; it starts when the cell shows it.
 
-    `records = await live(train(...), steps=15).done()` shows the run, waits for it, and buttons work. A run that
-    offers what `history.Steered` lists, as `train(...)` does, can also be changed, rewound and forked.
+    `records = await live(train(...), steps=15).done()` shows the run, waits for it, and buttons work. A run
+    that offers what `history.Steered` lists, as `train(...)` does, can also be changed, rewound and forked.
 
     Args:
         run: yields records: any objects or mappings with numbers such as step, reward, success. A record with
@@ -387,4 +392,5 @@ def live(run: Iterable[Any], steps: int | None = None, title: str = "training",
         if number < 1:
             raise ValueError(f"{name} is {number}, expected at least 1")
     behind = [band(label, runs, show) for label, runs in (beside or {}).items()]
-    return Live(run, steps, title, show, every, keep, is_static() if static is None else static, behind, smooth, memory)
+    still = is_static() if static is None else static
+    return Live(run, steps, title, show, every, keep, still, behind, smooth, memory)

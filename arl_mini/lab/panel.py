@@ -54,8 +54,8 @@ class Panel:
         smooth: updates that a strong line is the mean of, to begin with.
     """
 
-    def __init__(self, title: str, total: int | None, settings: Mapping[str, float], rewinds: bool, smooth: int,
-                 handlers: Handlers):
+    def __init__(self, title: str, total: int | None, settings: Mapping[str, float], rewinds: bool,
+                 smooth: int, handlers: Handlers):
         import ipywidgets as w
 
         self._quiet = False
@@ -74,19 +74,21 @@ class Panel:
             self._html, ("picture", "numbers", "shares", "alarms", "error", "sample"))
         self.way = self._way_back(handlers)
         self.way.layout.display = None if rewinds else "none"
-        rows = [self._row(self.toggle, self.one, self.end, self.bar, self.clock), self.way]
-        self.root = w.VBox([w.HTML(f"{CSS}<b>{escape(title)}</b>"), *rows, *([self.knobs.root] if self.knobs else []),
-                            self.picture, self._row(self.smooth, w.HTML("updates")), self.figures, self.shares,
-                            self.notes, self.trouble, self.sample])
+        rows = [w.HTML(f"{CSS}<b>{escape(title)}</b>"),
+                self._row(self.toggle, self.one, self.end, self.bar, self.clock), self.way]
+        rows += [self.knobs.root] if self.knobs else []
+        rows += [self.picture, self._row(self.smooth, w.HTML("updates")), self.figures, self.shares]
+        self.root = w.VBox([*rows, self.notes, self.trouble, self.sample])
         self.root.add_class("arl-live")
 
     def _way_back(self, handlers: Handlers) -> Any:
         import ipywidgets as w
 
-        self.state = w.SelectionSlider(options=[("none yet", -1)], description="state after", continuous_update=False,
-                                       layout=w.Layout(width="300px"), style={"description_width": "72px"})
+        self.state = w.SelectionSlider(options=[("none yet", -1)], description="state after",
+                                       continuous_update=False, layout=w.Layout(width="300px"),
+                                       style={"description_width": "72px"})
         self.state.add_class("arl-kept")
-        self.rewind = self._button("Rewind", "backward", "Back to this state; what came after it in this branch goes",
+        self.rewind = self._button("Rewind", "backward", "Back to this state; what came after it goes",
                                    lambda: handlers.rewind(self.state.value))
         self.fork = self._button("Fork", "code-fork", "A new branch from this state; the old one stays",
                                  lambda: handlers.fork(self.state.value))
@@ -120,10 +122,9 @@ class Panel:
 
     def retire(self) -> None:
         """Switch the controls off: the run they belong to is gone."""
-        for control in (self.toggle, self.one, self.end, self.state, self.rewind, self.fork, self.branch, self.smooth):
+        controls = [self.toggle, self.one, self.end, self.state, self.rewind, self.fork, self.branch]
+        for control in (*controls, self.smooth, *(self.knobs.sliders.values() if self.knobs else ())):
             control.disabled = True
-        for slider in self.knobs.sliders.values() if self.knobs else ():
-            slider.disabled = True
 
     def set_state(self, state: str, clock: str) -> None:
         """Set the buttons to a state of `Live`, and the words beside them."""
@@ -164,11 +165,15 @@ class Panel:
 
     def set_record(self, count: int, latest: Sequence[Mapping[str, float]], record: Any,
                    alarms: Sequence[str]) -> None:
-        """Show the newest record: its numbers, some of its episodes, what is going wrong. latest: of newest records."""
+        """Show the newest record: its numbers, some of its episodes, what is going wrong.
+
+        latest: the numbers of the newest records, oldest first.
+        """
         self.bar.value = count
         self.figures.value = figures(count, latest[-1] if latest else {})
         self.shares.value = shares(latest)
-        self.notes.value = "".join(f'<div class="arl-alarm" role="alert">⚠ {escape(a)}</div>' for a in alarms)
+        alarm = '<div class="arl-alarm" role="alert">⚠ {}</div>'
+        self.notes.value = "".join(alarm.format(escape(text)) for text in alarms)
         self.sample.value = strip(record)
 
     def set_error(self, head: str, trace: str) -> None:

@@ -49,7 +49,7 @@ def band(label: str, runs: Sequence[Sequence[object]], names: Sequence[str]) -> 
     tables = [{value(record, "step"): record for record in run} for run in runs]
     steps = sorted(set.intersection(*map(set, tables))) if tables else []
     if not steps:
-        raise ValueError(f"{label!r}: its {len(runs)} runs share no step; expected a list of lists of records")
+        raise ValueError(f"{label!r}: its {len(runs)} runs share no step; expected a list of runs' records")
     steps = steps[::math.ceil(len(steps) / POINTS)]
     series = {}
     for name in names:
@@ -66,8 +66,9 @@ def sketch(lines: Sequence[Line], *, now: int = 0, behind: Sequence[Band] = (), 
            caption: Sequence[str] = (), total: int | None = None, smooth: int = 5) -> str:
     """An SVG with one panel for each series of the lines; line `now` is the one that grows, and lies on top.
 
-    Strong lines are the mean of the last `smooth` updates; the faint one is each update of line `now`. `total`
-    fixes the right end of the x axis, so that a running curve grows to the right instead of being squeezed.
+    Strong lines are the mean of the last `smooth` updates; the faint one is each update of line `now`.
+    `total` fixes the right end of the x axis, so that a running curve grows to the right instead of being
+    squeezed.
     """
     names = list(lines[0].series)
     keys = _keys(lines, behind)
@@ -103,7 +104,8 @@ def _keys(lines: Sequence[Line], behind: Sequence[Band]) -> list[str]:
 class _Panel:
     """The curves of one number."""
 
-    def __init__(self, name: str, lines: Sequence[Line], behind: Sequence[Band], width: float, total: int | None):
+    def __init__(self, name: str, lines: Sequence[Line], behind: Sequence[Band], width: float,
+                 total: int | None):
         self.name, self.lines = name, lines
         self.behind = [b for b in behind if name in b.series]
         self.bottom, self.ceiling, self.right = PANEL - 34, 24, width - 6
@@ -112,14 +114,15 @@ class _Panel:
         self.low = min(xs, default=1)
         ends = [b.steps[-1] for b in self.behind] if not total else []
         self.high = max([self.low + 1, *xs, *ends, self.low + total - 1 if total else self.low])
-        values = [y for _, ys, _ in self.seen for y in ys] + [y for b in self.behind for y in b.series[name][0]]
-        values += [y for b in self.behind for y in b.series[name][2]]
+        values = [y for _, ys, _ in self.seen for y in ys]
+        values += [y for b in self.behind for edge in b.series[name] for y in edge]
         self.ticks = _ticks(name, [y for y in values if math.isfinite(y)])
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Pixels of a point."""
-        return (LEFT + (x - self.low) / (self.high - self.low) * (self.right - LEFT),
-                self.bottom - (y - self.ticks[0]) / (self.ticks[-1] - self.ticks[0]) * (self.bottom - self.ceiling))
+        across = (x - self.low) / (self.high - self.low)
+        up = (y - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+        return LEFT + across * (self.right - LEFT), self.bottom - up * (self.bottom - self.ceiling)
 
     def draw(self, now: int, smooth: int) -> str:
         """The panel as SVG elements; line `now` on top."""
@@ -131,8 +134,8 @@ class _Panel:
         parts = [f'<text x="{LEFT}" y="10" font-size="12">{escape(style.label(self.name))}</text>']
         for tick in self.ticks:
             x, y = self.place(self.low, tick)
-            parts.append(f'<path d="M{x:.1f} {y:.1f}H{self.right:.1f}" stroke="{style.GREY}" stroke-opacity=".3"/>'
-                         + _text(LEFT - 6, y + 4, "end", f"{tick:.4g}"))
+            parts.append(f'<path d="M{x:.1f} {y:.1f}H{self.right:.1f}" stroke="{style.GREY}" '
+                         'stroke-opacity=".3"/>' + _text(LEFT - 6, y + 4, "end", f"{tick:.4g}"))
         foot = self.bottom + 16
         return parts + [_text(LEFT, foot, "start", f"{self.low:.6g}"),
                         _text(self.right, foot, "end", f"{self.high:.6g}"),
@@ -140,10 +143,12 @@ class _Panel:
 
     def _band(self, behind: Band) -> str:
         low, mean, high = ([(x, y) for x, y in zip(behind.steps, values, strict=True)
-                            if self.low <= x <= self.high and math.isfinite(y)] for values in behind.series[self.name])
+                            if self.low <= x <= self.high and math.isfinite(y)]
+                           for values in behind.series[self.name])
         around = " ".join("{:.1f},{:.1f}".format(*self.place(*point)) for point in (*low, *reversed(high)))
         return (f'<polygon points="{around}" fill-opacity=".18" class="arl-behind"/>'
-                + _polyline([self.place(*point) for point in mean], f'stroke="{style.GREY}" stroke-width="1.2"'))
+                + _polyline([self.place(*point) for point in mean],
+                            f'stroke="{style.GREY}" stroke-width="1.2"'))
 
     def _line(self, index: int, smooth: int, strong: bool) -> str:
         xs, ys, stride = self.seen[index]
@@ -151,7 +156,8 @@ class _Panel:
         colour, dash = style.COLOURS[index % len(style.COLOURS)], style.DASHES[index % len(style.DASHES)]
         dashes = "" if dash == "solid" else f' stroke-dasharray="{" ".join(f"{d:g}" for d in dash[1])}"'
         means = moving_mean(ys, math.ceil(smooth / stride))
-        points = [self.place(x, y) for x, y in zip(xs, means, strict=True) if x >= first and not math.isnan(y)]
+        points, raw = ([self.place(x, y) for x, y in zip(xs, heights, strict=True)
+                        if x >= first and not math.isnan(y)] for heights in (means, ys))
         if not points:
             return ""
         look = f'stroke="{colour}"{dashes} stroke-width="{2.2 if strong else 1.6}"'
@@ -159,7 +165,6 @@ class _Panel:
         drawn += f'<circle cx="{points[-1][0]:.1f}" cy="{points[-1][1]:.1f}" r="3" fill="{colour}"/>'
         if not strong or smooth <= 1:
             return drawn
-        raw = [self.place(x, y) for x, y in zip(xs, ys, strict=True) if x >= first and not math.isnan(y)]
         return _polyline(raw, f'stroke="{colour}" stroke-opacity=".4" stroke-width="1"') + drawn
 
     def _marks(self) -> list[str]:
@@ -167,8 +172,9 @@ class _Panel:
         parts = []
         for number, (i, at) in enumerate(marks, 1):
             x, colour = self.place(at, self.ticks[0])[0], style.COLOURS[i % len(style.COLOURS)]
-            parts.append(f'<path d="M{x:.1f} {self.ceiling}V{self.bottom}" stroke="{colour}" stroke-dasharray="2 3" '
-                         f'class="arl-mark"/><text x="{x:.1f}" y="{self.ceiling - 2}" font-size="10" '
+            parts.append(f'<path d="M{x:.1f} {self.ceiling}V{self.bottom}" stroke="{colour}" '
+                         f'stroke-dasharray="2 3" class="arl-mark"/>'
+                         f'<text x="{x:.1f}" y="{self.ceiling - 2}" font-size="10" '
                          f'text-anchor="middle" fill="{colour}">{number}</text>')
         return parts
 
@@ -183,7 +189,7 @@ def _polyline(points: list[tuple[float, float]], look: str) -> str:
 
 
 def _thin(steps: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float], int]:
-    """At most POINTS means of neighbours (not finite: left out), and how many neighbours there are in each."""
+    """At most POINTS means of neighbours (not finite: left out), and how many there are in each."""
     values = [v if math.isfinite(v) else math.nan for v in values]
     stride = max(1, math.ceil(len(steps) / POINTS))
     if stride == 1:

@@ -15,7 +15,7 @@ class Worker:
     """Calls `update` again and again until it returns False; pauses, goes on and stops when told to.
 
     Args:
-        name: of the thread. A worker whose first update is due first stops others of its name, and waits for them:
+        name: of the thread. Before its first update a worker stops others of its name, and waits for them:
             both may train the same policy.
         update: one update; False: there are no more.
         tell: called after `state` has changed, on the thread that changed it.
