@@ -1,4 +1,4 @@
-"""What chapter 04 adds to the library for its experiments: copies that keep a hint, an expert that slips, counts."""
+"""What chapter 04 adds for its experiments: copies that keep a hint, an expert that slips, counts."""
 
 import re
 
@@ -52,8 +52,8 @@ def test_without_slips_it_is_the_expert_of_the_world():
 def test_sampled_tokens_of_dropped_groups_are_counted():
     run, kept = plan_of(ch04.CountedDAPO(), "chain-atoms", ch04.SHORT)
     assert run.memory["sampled"] > sum(int(e.mask.sum()) for e in kept)
-    again, all_of_them = plan_of(ch04.CountedDAPO(rounds=1), "chain-atoms", ch04.LONG)
-    assert again.memory["sampled"] == sum(int(e.mask.sum()) for e in all_of_them)  # nothing useful: all come back
+    again, every = plan_of(ch04.CountedDAPO(rounds=1), "chain-atoms", ch04.LONG)
+    assert again.memory["sampled"] == sum(int(e.mask.sum()) for e in every)  # none is useful: all stay
 
 
 def test_a_policy_that_did_not_move_has_no_ratios():
