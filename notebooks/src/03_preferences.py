@@ -93,8 +93,9 @@ family = {
     IPO(beta=0.1, mean=False): ((h - 5) ** 2).mean(),
     SimPO(beta=2.0, gamma=0.5): softplus(-(2.0 * ahead["SimPO"] - 0.5)).mean(),
     LCPO(): softplus(-ahead["LCPO"]).mean(),
-    ORPO(lam=0.1): -(scores.logp[0::2] * winners).sum() / winners.sum() + 0.1 * softplus(-ahead["LCPO"]).mean(),
 }
+likelihood = -(scores.logp[0::2] * winners).sum() / winners.sum()
+family[ORPO(lam=0.1)] = likelihood + 0.1 * family[LCPO()]
 for algorithm, mine in family.items():
     assert torch.isclose(mine, algorithm.loss(scores, batch), rtol=1e-5)
     print(f"{type(algorithm).__name__:6} {mine:.4f}")
@@ -154,7 +155,8 @@ def climb(estimator, steps: int = 1500):
 
 ends = {"DPO": fit(asked), "RL, k1 in the reward": climb(ops.kl_k1), "RL, k3 in the reward": climb(ops.kl_k3)}
 shares = {"π*": best, "reference": reference.softmax(-1)} | {k: v.softmax(-1) for k, v in ends.items()}
-pd.DataFrame({name: p[0].numpy() for name, p in shares.items()}, index=r[0].numpy().round(2)).rename_axis("u").round(3)
+table = pd.DataFrame({name: p[0].numpy() for name, p in shares.items()}, index=r[0].numpy().round(2))
+table.rename_axis("u").round(3)
 
 # %% tags=["nbval-check-output"]
 for name, theta in ends.items():
@@ -197,7 +199,8 @@ probed = [row for row in rows if "chosen" in row]
 rated = [row for row in rows if "utility" in row]
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.2), layout="constrained")
 for index, name in enumerate(("chosen", "rejected", "margin")):
-    axes[0].plot([row["step"] for row in probed], [row[name] for row in probed], label=name, **lab.style.line(index))
+    nats = [row[name] for row in probed]
+    axes[0].plot([row["step"] for row in probed], nats, label=name, **lab.style.line(index))
 axes[0].axhline(0, color=lab.style.GREY, linewidth=1)
 axes[0].set(xlabel="updates", ylabel="nats a reply, against the reference")
 axes[0].legend()
@@ -245,7 +248,12 @@ def outcomes(found, *wanted: str) -> pd.DataFrame:
 
 def last(found, arm: str, name: str) -> list[float]:
     """The last value of a number that the probe gave while training, of each seed."""
-    return [[row[name] for row in seed if name in row][-1] for seed in found.curves[arm]]
+    return [seed[-1][name] for seed in having(found, name)[arm]]
+
+
+def having(found, name: str) -> dict:
+    """The curves, reduced to the rows that hold a number."""
+    return {arm: [[row for row in seed if name in row] for seed in many] for arm, many in found.curves.items()}
 
 
 def say(number: int, claim: str, held) -> None:
@@ -275,9 +283,8 @@ say(2, "utility at most 0.05 below DPO's", ends["IPO", "utility"] >= ends["DPO",
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.2), layout="constrained")
-for ax, name, words in zip(axes, ("margin", "utility"), ("nats between chosen and rejected", "true utility")):
-    kept = {arm: [[row for row in seed if name in row] for seed in found] for arm, found in ipo.curves.items()}
-    lab.curves(kept, y=name, ylabel=words, ax=ax)
+for ax, name, words in zip(axes, ("margin", "utility"), ("nats between the two", "true utility")):
+    lab.curves(having(ipo, name), y=name, ylabel=words, ax=ax)
 
 # %% [markdown]
 # Claim 2 fails in one seed of three, and the curves say how. In the other two DPO falls apart between update 100 and
@@ -300,7 +307,8 @@ outcomes(simpo, "corr_sum", "corr_mean", "words", "utility").round(3)
 
 # %% tags=["nbval-check-output"]
 ends = outcomes(simpo, "corr_sum", "corr_mean")
-say(1, "implicit reward less correlated with length", ends["SimPO", "corr_mean"].abs() < ends["DPO", "corr_sum"].abs())
+less = ends["SimPO", "corr_mean"].abs() < ends["DPO", "corr_sum"].abs()
+say(1, "implicit reward less correlated with length", less)
 for name in ("words", "kl", "utility"):
     print(name, {arm: round(float(np.mean(simpo.values(arm, name))), 2) for arm in simpo.outcomes})
 
@@ -324,7 +332,7 @@ for name in ("words", "kl", "utility"):
 
 # %%
 kto = runs("kto")
-outcomes(kto, "utility").droplevel(1, axis=1).round(2)
+outcomes(kto, "utility", "kl").round(2).T
 
 # %% tags=["nbval-check-output"]
 utility = outcomes(kto, "utility").droplevel(1, axis=1)
@@ -350,16 +358,20 @@ say(2, "costs less than 0.05", cost < 0.05)
 
 # %%
 orpo = runs("orpo")
-probed = {arm: pd.DataFrame({name: last(orpo, arm, name) for name in ("odds", "chosen_logp")}) for arm in orpo.curves}
-pd.concat({arm: table.assign(utility=orpo.values(arm, "utility")) for arm, table in probed.items()}, axis=1).round(2)
+table = outcomes(orpo, "utility")
+for arm in orpo.curves:
+    for name in ("odds", "chosen_logp"):
+        table[arm, name] = last(orpo, arm, name)
+table.sort_index(axis=1).round(2)
 
 # %% tags=["nbval-check-output"]
-chosen = [[row for row in seed if "odds" in row] for seed in orpo.curves["ORPO, λ = 20"]]
+probed = having(orpo, "odds")["ORPO, λ = 20"]
 apart = np.array(orpo.values("ORPO, λ = 20", "utility")) - orpo.values("SFT, then DPO", "utility")
 print("ORPO − two stages:", apart.round(3))
 say(1, "utility at most 0.05 below", apart >= -0.05)
-say(2, "the odds ratio rises", [seed[-1]["odds"] > seed[0]["odds"] for seed in chosen])
-say(3, "winners' likelihood does not fall", [seed[-1]["chosen_logp"] >= seed[0]["chosen_logp"] for seed in chosen])
+say(2, "the odds ratio rises", [seed[-1]["odds"] > seed[0]["odds"] for seed in probed])
+kept = [seed[-1]["chosen_logp"] >= seed[0]["chosen_logp"] for seed in probed]
+say(3, "winners' likelihood does not fall", kept)
 
 # %% [markdown]
 # One claim of three. The novice already writes such replies, so imitation has nothing left to win: the likelihood
@@ -381,9 +393,12 @@ beta_dpo = runs("beta")
 outcomes(beta_dpo, "utility").droplevel(1, axis=1).round(3)
 
 # %% tags=["nbval-check-output"]
-gain = evaluate.bootstrap(np.subtract(beta_dpo.values("β-DPO", "utility"), beta_dpo.values("DPO", "utility")))
+both = [beta_dpo.values(arm, "utility") for arm in ("β-DPO", "DPO")]
+gain = evaluate.bootstrap(np.subtract(*both))
 wrong = [np.mean([row["dropped_flipped"] for row in seed]) for seed in beta_dpo.curves["β-DPO"]]
-print("β-DPO − DPO:", gain, "\nwrong labels among the pairs left out:", np.round(wrong, 2))
+away = {arm: round(float(np.mean(beta_dpo.values(arm, "kl"))), 2) for arm in ("DPO", "β-DPO")}
+print("β-DPO − DPO:", gain, " nats from the reference:", away)
+print("wrong labels among the pairs left out:", np.round(wrong, 2))
 say(1, "utility above DPO's", gain.low > 0)
 say(2, "more than half of those left out are wrong", np.array(wrong) > 0.5)
 
@@ -425,7 +440,7 @@ print(f"wrong labels among the 120 pairs with the lowest gap:    {turned[lowest]
 
 # %%
 def left_out(apart: float, batches: int = 400, pairs: int = 32) -> tuple[float, float]:
-    """Share of wrong labels among the pairs that β-DPO's draw leaves out, and among as many of the lowest gap."""
+    """Share of wrong labels among the pairs β-DPO leaves out, and among as many of the lowest gap."""
     rng, rule, found = np.random.default_rng(0), BetaDPO(), []
     for _ in range(batches):
         wrong = rng.random(pairs) < 0.2
@@ -454,10 +469,10 @@ pd.DataFrame(table, index=["β-DPO's draw", "lowest gap"]).rename_axis(columns="
 # %%
 slipper = sums.slipper()
 steps_data = sums.step_data(seed=0)
-chosen, rejected = steps_data[0]
-cut = StepDPO().trim(chosen, rejected)
+cuts = [StepDPO().trim(*pair) for pair in steps_data]
+shown = next(i for i, (right, _) in enumerate(cuts) if right.mask.sum() == 1)  # one whose first step is shared
 print(f"{len(steps_data)} pairs")
-lab.microscope([chosen, cut[0], cut[1]], first=3)
+lab.microscope([steps_data[shown][0], *cuts[shown]], first=3)
 
 # %% [markdown]
 # Above is a right answer, then what Step-DPO makes of it, and the wrong step it is compared with: the shared
@@ -472,7 +487,8 @@ outcomes(steps_run, "right_steps", "all_right").round(3)
 
 # %% tags=["nbval-check-output"]
 later = np.subtract(steps_run.values("Step-DPO", "right_steps"), steps_run.values("DPO", "right_steps"))
-print("right steps before the first wrong one, Step-DPO − DPO:", later.round(3), "\nmean:", evaluate.bootstrap(later))
+print("right steps before the first wrong one, Step-DPO − DPO:", later.round(3))
+print("mean:", evaluate.bootstrap(later))
 say(1, "the first wrong step comes later", evaluate.bootstrap(later).low > 0)
 
 # %% [markdown]
@@ -481,7 +497,6 @@ say(1, "the first wrong step comes later", evaluate.bootstrap(later).low > 0)
 # cancels. Second, the rest is short, and in a right answer it holds right steps, worth learning too:
 
 # %%
-cuts = [StepDPO().trim(*pair) for pair in steps_data]
 moved = slipper.copy()
 for _, _ in zip(range(4), train(moved, sums.SUMS, DPO(pairs=steps_data), **ch03.STEPS)):
     pass
@@ -492,7 +507,8 @@ with torch.no_grad():
     rose = ops.row_sum(models.score(moved, both).logp - both.ref_logp, before)
 print(f"margin from the shared beginning: {(rose[0::2] - rose[1::2]).abs().max():.5f} nats at most")
 step = np.mean([half.mask.sum() for pair in cuts for half in pair])
-print(f"tokens: {before.sum(1).mean():.1f} shared, {step:.1f} in the step, {both.mask.sum(1).mean():.1f} in all")
+whole = both.mask.sum(1).mean()
+print(f"tokens: {before.sum(1).mean():.1f} shared, {step:.1f} in the step, {whole:.1f} in all")
 
 # %% [markdown]
 # With two steps after the error at most, there is little to dilute. The paper's answers have dozens of steps, and there a wrong
@@ -556,8 +572,7 @@ say(1, "DPO on poor replies ends below GRPO", gap > 0)
 say(2, "four rounds close half of the gap", closed >= 0.5)
 
 # %%
-curves = {arm: [[row for row in seed if "utility" in row] for seed in found] for arm, found in coverage.curves.items()}
-lab.curves(curves, y="utility", ylabel="true utility", smooth=1);
+lab.curves(having(coverage, "utility"), y="utility", ylabel="true utility");
 
 # %% [markdown]
 # The same judge, the same number of questions; what differs is *what was asked about*. Claim 2 fails by a hair in one
@@ -571,22 +586,17 @@ lab.curves(curves, y="utility", ylabel="true utility", smooth=1);
 # passed the same object twice. Every margin is 0 when it is measured, so the loss stands at log 2 for ever.
 
 # %%
-stuck, steps = novice.copy(), budget.pick(smoke=4, cpu=60, gpu=60)
-probe = ch03.Probe(stuck, data)
-losses = []
-for record in train(stuck, envs.Taste(), DPO(pairs=data), ref=stuck, **ch03.TASTE | {"steps": steps, "seed": 0}):
-    losses.append(record.loss)
-print(f"loss: {min(losses):.4f} to {max(losses):.4f}; log 2 = {math.log(2):.4f}")
-print(f"margin to the true reference after {steps} updates: {probe(stuck)['margin']:.1f} nats")
+records, steps = {}, budget.pick(smoke=4, cpu=60, gpu=60)
+for name in ("its own reference", "a fixed reference"):
+    policy, probe = novice.copy(), ch03.Probe(novice, data)
+    given = policy if name == "its own reference" else novice
+    run = train(policy, envs.Taste(), DPO(pairs=data), ref=given, **ch03.TASTE | {"steps": steps, "seed": 0})
+    records[name] = list(run)
+    losses, margin = [record.loss for record in records[name]], probe(policy)["margin"]
+    print(f"{name:18} loss {min(losses):.3f} to {max(losses):.3f}; true margin in the end {margin:.1f} nats")
 
 # %%
-healthy = [row for row in ipo.curves["DPO"][0] if row["step"] <= steps]
-_, ax = plt.subplots(layout="constrained")
-ax.plot(range(1, steps + 1), losses, label="its own reference", **lab.style.line(1))
-steady = [row["loss"] for row in healthy]
-ax.plot([row["step"] for row in healthy], steady, label="a fixed reference", **lab.style.line(0))
-ax.set(xlabel="updates", ylabel="loss, nats a pair")
-ax.legend();
+lab.curves(records, y="loss", ylabel="loss, nats a pair");
 
 # %% [markdown]
 # "The loss does not move, so nothing is learned": wrong. The policy did move, and with nothing to hold it: each pair
@@ -648,8 +658,9 @@ lab.check("03.1", weight)
 # %%
 def ipo_loss(chosen: list, rejected: list, tau: float) -> dict:
     """The loss of one pair in both libraries."""
-    mean = sum(chosen) / len(chosen) - sum(rejected) / len(rejected)
-    return {name: (h - 1 / (2 * tau)) ** 2 for name, h in (("TRL", mean), ("OpenRLHF", sum(chosen) - sum(rejected)))}
+    gaps = {"TRL": sum(chosen) / len(chosen) - sum(rejected) / len(rejected),
+            "OpenRLHF": sum(chosen) - sum(rejected)}
+    return {name: (h - 1 / (2 * tau)) ** 2 for name, h in gaps.items()}
 
 
 lab.check("03.2", ipo_loss)
