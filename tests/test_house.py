@@ -42,6 +42,7 @@ CONTRACTS = {
     ("rollout", "arl_mini.envs.base"),
     ("rewards", "arl_mini.envs.base"),
     ("envs", "arl_mini.models.tokenizer"),
+    ("envs", "arl_mini.trust.sandbox"),
 }
 # Libraries that are slow to import or may be absent: imported where they are used, never on import of ours.
 PEERS = frozenset(

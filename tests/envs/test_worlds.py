@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from arl_mini.envs import Calc, Chain, Craft, Finite, Grid, Quest, Taste, Wiki, act, check_env
+from arl_mini.envs import Calc, Chain, Craft, Finite, Grid, PyFunc, Quest, Taste, Wiki, act, check_env
 from arl_mini.formal import random_mdp, tiger, tmaze
 from arl_mini.formal.models import walk
 from arl_mini.models.tokenizer import END, pieces
@@ -22,6 +22,7 @@ WORLDS = [
     Chain(), Chain(depths=(1, 1)), Chain(depths=(9, 9), score="chain"), Chain(depths=(2, 4), score="chain"), Chain(hint=0.7),
     Craft(), Craft((1, 4), spare=2, slack=0), Craft((2, 2), spare=9, slack=8),
     Grid(), Grid(5, ("door",), limit=30), Grid(9, ("key", "goal"), walled=1.0, limit=40), Grid(hint=0.1),
+    PyFunc(), PyFunc(("line", "rest"), tries=1), PyFunc(("spread", "order")),
     Wiki(), Wiki((1, 1), people=2), Wiki((3, 3), people=25, top=5), Wiki((1, 3), unanswerable=0.3, price=0.05),
     Taste(), Taste(group=3, noise=2.0), Taste(paid=False),
     Finite(tmaze(2)), Finite(tmaze(4)),
@@ -121,7 +122,7 @@ def best_constant(env, candidates) -> float:
 
 @pytest.mark.parametrize("env, most", [
     (Chain(), 0.17), (Chain(depths=(2, 3), score="chain"), 0.02), (Chain(depths=(1, 1), score="chain"), 0.17),
-    (Craft(), 0.0), (Grid(), 0.1), (Wiki(), 0.1), (Wiki(unanswerable=0.2), 0.27), (Calc(tool=False), 0.12), (Calc(kinds=("product",), tool=False), 0.02), (Taste(), 0.35), (Quest(), 0.0),
+    (Craft(), 0.0), (Grid(), 0.1), (PyFunc(), 0.2), (Wiki(), 0.1), (Wiki(unanswerable=0.2), 0.27), (Calc(tool=False), 0.12), (Calc(kinds=("product",), tool=False), 0.02), (Taste(), 0.35), (Quest(), 0.0),
 ], ids=lambda p: f"{type(p).__name__}{sorted(vars(p).items())}"[:40] if hasattr(p, "words") else "")  # fmt: skip
 def test_no_constant_answer_wins_more_than_its_share(env, most):
     """The best of all answers that an expert gives to 60 tasks: about the share of tasks that have it."""
@@ -154,7 +155,8 @@ def test_silence_is_no_way_out_of_a_finite_world(model):
     (lambda: Craft(spare=-1), "spare and slack must be at least 0, got -1 and 2"),
     (lambda: Craft(score="fun"), "score must be 'goal' or 'discoveries', got 'fun'"),
     (lambda: Grid(4), "size must be 5 to 9, got 4"), (lambda: Grid(kinds=("lava",)), "kinds must be among goal, key, door, got"),
-    (lambda: Grid(walled=2), "expected a share walled"), (lambda: Wiki((0, 1)), "hops must be a range within 1 to 3, got"), (lambda: Wiki(people=1), "people must be 2 to 25, got 1"),
+    (lambda: Grid(walled=2), "expected a share walled"), (lambda: PyFunc(("cube",)), "kinds must be among line, square"),
+    (lambda: PyFunc(tries=0), "tries must be at least 1, got 0"), (lambda: Wiki((0, 1)), "hops must be a range within 1 to 3, got"), (lambda: Wiki(people=1), "people must be 2 to 25, got 1"),
     (lambda: Wiki(unanswerable=2), "unanswerable is a share"), (lambda: Wiki(top=0), "expected top ≥ 1 and limit ≥ 5"),
     (lambda: Wiki((1, 3), limit=6), "limit ≥ 7, got 2 and 6"),
     (lambda: Taste(noise=0), "noise is a temperature and must be positive, got 0"),
