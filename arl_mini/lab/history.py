@@ -48,6 +48,7 @@ class History:
         self.now = Branch(NAMES[0], show)
         self.branches = [self.now]
         self.stride, self.size, self.seconds = 1, 0, 0.0
+        self.broken = False  # True: an update failed, and the run is somewhere in the middle of it
         self.can_rewind = hasattr(run, "snapshot") and hasattr(run, "restore")
         self.can_change = hasattr(run, "change") and hasattr(run, "changeable")
 
@@ -70,6 +71,8 @@ class History:
         count = len(self.now)
         if not self.can_rewind or self.too_big or count in self.now.states or count % self.stride and not due:
             return
+        if any(change.at == count for change in self.now.changes):
+            return  # a state is from before the changes that are made there
         started = time.perf_counter()
         state = self._run.snapshot()
         self.size = size_of(state)
@@ -82,16 +85,24 @@ class History:
         self.now.states[count] = state
         if cost > CHEAP and update and cost > SHARE * self.stride * update:
             self.stride *= 2
-        while (held := self._held()) > 1 and (held > self._most or held * self.size > self._memory):
-            self._thin()
+        while self._too_many():
+            self._thin(count)
 
-    def _held(self) -> int:
-        return len({id(state) for branch in self.branches for state in branch.states.values()})
+    def _too_many(self) -> bool:
+        held = len({id(state) for branch in self.branches for state in branch.states.values()})
+        return held > 1 and (held > self._most or held * self.size > self._memory)
 
-    def _thin(self) -> None:
-        self.stride *= 2
+    def _thin(self, newest: int) -> None:
+        """Drop the states that are off the stride; where there are none, double it; the newest goes last."""
+        places = {at for branch in self.branches for at in branch.states} - {newest}
+        if all(at % self.stride == 0 for at in places):
+            if self.stride > max(places, default=0):
+                self.now.states.pop(newest)
+                return
+            self.stride *= 2
         for branch in self.branches:
-            branch.states = {at: state for at, state in branch.states.items() if at % self.stride == 0}
+            branch.states = {at: state for at, state in branch.states.items()
+                             if at % self.stride == 0 or branch is self.now and at == newest}
 
     def rewind(self, to: int) -> None:
         """Back to the state after update `to`; what came after it in this branch is forgotten."""
@@ -148,6 +159,8 @@ class History:
         if not self.can_rewind:
             raise TypeError(f"this run is a {type(self._run).__name__} without snapshot() and restore(): "
                             "there is no way back; hint: pass train(...) itself, not a generator around it")
+        if self.broken:  # an update that failed half-way is done with by going back to its start
+            self._go(len(self.now))
         return self._run.snapshot()
 
     def _go(self, to: int) -> None:
@@ -161,6 +174,7 @@ class History:
             raise ValueError(f"there is no update {to} to go back to; this branch has 0 to {len(self.now)}")
         start = max(at for at in self.now.states if at <= to)
         self._run.restore(self.now.states[start])
+        self.broken = False
         for count in range(start, to):
             if changed := {change.name: change.new for change in self.now.changes if change.at == count}:
                 self._run.change(**changed)

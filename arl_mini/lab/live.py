@@ -280,6 +280,7 @@ class Live:
     # The picture.
 
     def _told(self) -> None:
+        self._history.broken = self.state == "failed"
         if self.state in ("paused", "finished", "stopped"):
             self._history.keep(due=True)
         if self.static:
