@@ -199,7 +199,9 @@ class Explorer:
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         still = pictures.overview(self.taxonomy, self.lang)
         shown = {"image/svg+xml": still.svg, "text/plain": f"{self!r}\n{still.about}"}
-        return shown | {WIDGET_VIEW: self.widget._repr_mimebundle_()[WIDGET_VIEW]} if _is_live() else shown
+        if _is_live():
+            shown[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+        return shown
 
     def html(self) -> str:
         """One self-contained page: style, drawn views, data and module inside; it asks for nothing from

@@ -68,7 +68,7 @@ def records(taxonomy: Taxonomy) -> dict[str, dict]:
     works = taxonomy.works.set_index("work_id")
     about = works[["title", "authors", "venue", "url"]].to_dict("index")
     above, edition = paths(taxonomy), edition_of(taxonomy)
-    attributes = {name: taxonomy.attribute(name) for name in ATTRIBUTES}
+    attributes = {name: taxonomy.attribute(name).to_dict() for name in ATTRIBUTES}
     status = (
         taxonomy.claims[taxonomy.claims["status"].isin(CHECKED)]
         .groupby("entry_id")["status"]

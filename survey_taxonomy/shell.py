@@ -220,7 +220,7 @@ def shell(taxonomy: Taxonomy, records: dict[str, dict], lang: str = "en") -> str
         f"{n} {word(k, lang)}" for k in LEVELS if (n := int((taxonomy.entries["coverage"] == k).sum()))
     )
     return (
-        f'<div class="arl-atlas" lang="{lang}" data-lm-suppress-shortcuts="true">'
+        f'<div class="arl-atlas" lang="{lang}">'
         f"<header>{said('title', lang, 'h2')}"
         f'<p class="arl-still">{len(records)} · {escape(counts)}</p></header><div class="arl-main">'
         f'<div class="arl-top">{top}</div><div class="arl-tabs">{tabs}</div></div></div>'

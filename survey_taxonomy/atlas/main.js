@@ -110,6 +110,8 @@ function render({ model, el }) {
   const root = el.querySelector(".arl-atlas");
   const app = { root, state: makeState(JSON.parse(model.get("facts"))) };
   root.classList.add("arl-live");
+  // JupyterLab asks the focused element itself whether keys are its own.
+  root.addEventListener("focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
   const detach = attach(app, model);
   buildHead(app);
   buildTabs(app);

@@ -115,6 +115,7 @@ function refreshFacets(app, counts) {
       number.textContent = n;
       label.hidden = n === 0 && !tick.checked;
     }
+    box.hidden = !box.querySelector("label:not([hidden])");
   }
 }
 

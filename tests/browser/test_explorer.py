@@ -205,17 +205,17 @@ def test_the_page_reads_without_javascript(open_page, tax, screenshots):
 
 
 def opened(nb, cell: int) -> float:
-    """Seconds from running a cell until its explorer can be used; the least of three (other processes only
-    add).
-    """
+    """Seconds from running a cell until its explorer can be used: the least of five (others only add to it)."""
     least = float("inf")
-    for _ in range(3):
+    for _ in range(5):
         nb.page.evaluate("document.querySelector('.arl-atlas')?.remove()")
         start = time.perf_counter()
         nb.run_cell(cell)
         nb.page.locator(READY).wait_for(timeout=30_000)
         least = min(least, time.perf_counter() - start)
         nb.wait_until_done(20)
+        if least < 2:
+            break
     return least
 
 

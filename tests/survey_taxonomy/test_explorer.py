@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import survey_taxonomy
-from survey_taxonomy import facts, pictures, shell
+from survey_taxonomy import explorer, facts, pictures, shell
 from survey_taxonomy.__main__ import main
 from survey_taxonomy.explorer import Explorer, module
 from survey_taxonomy.labels import FACETS, TEXTS, VALUES
@@ -273,3 +273,16 @@ def test_facts_name_only_what_exists(atlas):
         assert {row[1] for row in entry.get("relations", ())} <= known
     assert facts.when("2025-05", 2025) == "2025-05" and facts.when("", 2025) == facts.when("", 2025) == "2025"
     assert facts.when("2017-07", 2017) == "2017"
+
+
+def test_widget_and_explorer_share_what_is_picked(tax, monkeypatch):
+    monkeypatch.setattr(explorer, "_is_live", lambda: True)
+    atlas = Explorer(tax, filters={"kl": "none"}, lang="ja")
+    shown = atlas._repr_mimebundle_()
+    assert shown[explorer.WIDGET_VIEW]["model_id"] == atlas.widget.model_id and "image/svg+xml" in shown
+    assert atlas.widget.filters == {"kl": ["none"]} and atlas.widget.lang == "ja"
+    assert json.loads(atlas.widget.facts)["facets"] == atlas._facts["facets"]
+    atlas.widget.filters = {"task": ["gui"]}  # as a click would
+    assert list(atlas.selection["entry_id"]) == list(tax.find(task="gui")["entry_id"])
+    atlas.entry = "UI-TARS"
+    assert atlas.widget.entry == "ui-tars" == atlas.entry
