@@ -205,7 +205,7 @@ def test_the_page_reads_without_javascript(open_page, tax, screenshots):
 
 
 def opened(nb, cell: int) -> float:
-    """Seconds from running a cell until its explorer can be used: the least of five (others only add to it)."""
+    """Seconds from running a cell until its explorer can be used: the least of five tries."""
     least = float("inf")
     for _ in range(5):
         nb.page.evaluate("document.querySelector('.arl-atlas')?.remove()")
