@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .. import envs, evaluate
 from ..algorithms import CHORD, DAPO, GMPO, GRPO, GSPO, LUFFY, PAPO, DrGRPO
@@ -13,7 +14,7 @@ from ..algorithms.base import Algorithm, Sampler
 from ..batch import Batch, Episode, collate
 from ..envs.base import Env
 from ..models.score import score
-from ..ops import row_mean
+from ..ops import group_zscore, per_token, row_mean
 from ..rollout import Limits
 from ..train import Record, Run, train
 from .kinds import FRESH_SEEDS, ByReward, Experiment
@@ -123,6 +124,27 @@ def measure_length(policy) -> dict[str, float]:
     }
 
 
+# --- the wrong axis ---------------------------------------------------------------------------------------
+
+MIXED = envs.Chain((1, 3))
+
+
+@dataclass(frozen=True)
+class WrongAxis(GRPO):
+    """GRPO with a bug: rewards are read as (tries, tasks) where they lie as (tasks, tries)."""
+
+    tries: int = 8
+
+    def advantages(self, batch: Batch) -> Tensor:
+        wrong = torch.arange(len(batch)) % (len(batch) // self.tries)
+        return per_token(group_zscore(batch.reward, wrong), batch.mask)
+
+
+def measure_mixed(policy) -> dict[str, float]:
+    """Success on held-out chains of one to three additions."""
+    return {"success": evaluate.success(policy, MIXED, 512, limits=LIMITS).mean}
+
+
 # --- LUFFY and CHORD: an expert beside the policy's own tries ---------------------------------------------
 
 
@@ -220,6 +242,12 @@ EXPERIMENTS = {
         "chain-padded",
         {"GRPO": ByReward(SHORT, GRPO(), PADDED), "Dr.GRPO": ByReward(SHORT, DrGRPO(), PADDED)},
         measure_length,
+    ),
+    "04_grpo/axis": Experiment(
+        "A bug: advantages over tries of different tasks, against GRPO's over tries of the same task.",
+        "chain-atoms",
+        {"GRPO": ByReward(MIXED, GRPO(), CHAIN), "wrong axis": ByReward(MIXED, WrongAxis(), CHAIN)},
+        measure_mixed,
     ),
     "04_grpo/luffy": Experiment(
         "Chains that the start never solves: GRPO alone, and with one expert's try in each group of eight.",

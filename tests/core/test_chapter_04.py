@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from arl_mini import collate, evaluate, models, train
 from arl_mini.experiments import ch04
@@ -68,3 +69,13 @@ def test_one_reply_is_a_batch_of_one_row():
     reply = ch04.one_reply(5, -1.0)
     assert len(reply) == 1 and float(reply.mask.sum()) == 5 and float(reply.advantages.mean()) == -1
     assert np.allclose(reply.old_logp, 0)
+
+
+def test_the_wrong_axis_compares_tries_of_different_tasks():
+    _, episodes = plan_of(ch04.WrongAxis(tries=4), "chain-atoms", ch04.MIXED)
+    batch = collate(episodes)
+    rewards = batch.reward.view(4, 4)  # (tasks, tries)
+    columns = ch04.WrongAxis(tries=4).advantages(batch).sum(1) / batch.mask.sum(1)
+    assert torch.allclose(columns.view(4, 4).sum(0), torch.zeros(4), atol=1e-5)
+    contrast = rewards.max(0).values > rewards.min(0).values
+    assert bool(((columns.view(4, 4) != 0) == contrast).all())
