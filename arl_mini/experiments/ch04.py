@@ -77,8 +77,8 @@ def measure_short(policy) -> dict[str, float]:
 def ratio_numbers(policy, batch: Batch) -> dict[str, float]:
     """How far the policy moved from the one that sampled a batch, as log-ratios.
 
-    Variances: var_sequence over rows of log s, var_token over tokens, var_worst over rows of the token that moved
-    most; extreme: share of tokens beyond ±0.4.
+    Variances: var_sequence of log s over rows, var_token over tokens, var_worst over rows of the token that
+    moved most; extreme: share of tokens beyond ±0.4.
     """
     d = (score(policy, batch).logp - batch.old_logp) * batch.mask
     worst = d.gather(1, d.abs().argmax(1, keepdim=True))[:, 0]
