@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from .glance import figures, shares, strip
+from .keys import own_keys
 from .knobs import Knobs
 from .worker import OVER
 
@@ -78,7 +79,7 @@ class Panel:
                 self._row(self.toggle, self.one, self.end, self.bar, self.clock), self.way]
         rows += [self.knobs.root] if self.knobs else []
         rows += [self.picture, self._row(self.smooth, w.HTML("updates")), self.figures, self.shares]
-        self.root = w.VBox([*rows, self.notes, self.trouble, self.sample])
+        self.root = w.VBox([*rows, self.notes, self.trouble, self.sample, own_keys("arl-live")])
         self.root.add_class("arl-live")
 
     def _way_back(self, handlers: Handlers) -> Any:
