@@ -12,7 +12,7 @@
 # **What does the field really look like, and how far can its own map be trusted?** The survey behind this course cites 568
 # works and sorts some 500 methods twice, by capability and by task. Here it is as tables: 538 entries, each value with its
 # source. The first half of this chapter asks the tables eight questions about the field. The second half asks how good
-# the tables are: the survey, its list and the papers disagree in more than a hundred places, and each correction can be
+# the tables are: the survey, its list and the papers disagree in more than a hundred places, and most corrections can be
 # recomputed.
 #
 # Nothing is trained here and no language model is used. All but the exercises runs without torch, all without network.
@@ -318,7 +318,8 @@ assert parse_official(render_official(listing)).sections == listing.sections
 # - **The survey** (Zhang et al. 2025) and its **official list** are the sources. Text of version 5 after §3.2 was not read:
 #   for paragraphs new there, the data has headings and slides only, and says so.
 # - **Explorers of surveys** exist: *SurVis* (Beck et al. 2016) and the *Text Visualization Browser* (Kucher and Kerren 2015)
-#   browse a collection, *TOBY* (2023) a hierarchy with recommendations. None keeps stated and checked values apart.
+#   browse a collection, *TOBY* (2023) a hierarchy with recommendations. Stated and checked values in separate layers, each
+#   with its evidence, are what is new here as far as we know.
 # - **TRL's paper index** ties papers to settings of one library; much of our KL evidence comes from it.
 # - **RL101** is another course from this survey, as Markdown.
 #
