@@ -195,7 +195,7 @@ class Push:
     """What one update on 128 tasks × 8 tries does to idle talk, by algorithm, from a policy that rambles.
 
     A step of length 0.1 down the loss's gradient; on 4,096 other tries, the change of the mean number of idle
-    words to first order, Cov(words, Σ Δ log π) over what stands behind the answer, in right and wrong replies.
+    words to first order, Cov(words, Σ Δ log π) over what stands behind it, in right and in wrong replies.
     """
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:

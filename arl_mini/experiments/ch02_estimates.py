@@ -35,9 +35,9 @@ def tries(policy, env: Env, seed: int, n: int, each: int) -> list[Episode]:
     return rollout(policy, env, tasks(seed, n), each, seed=seed, limits=LIMITS)
 
 
-def halfway(policy, seed: int) -> None:
-    """Ten updates of RLOO, in place: from then on some tries write their steps and some guess."""
-    for _ in train(policy, HARD, RLOO(), **CHAIN | {"steps": 10, "seed": seed}):
+def halfway(policy) -> None:
+    """Five updates of RLOO, in place: half of the tries are right, some write their steps and some guess."""
+    for _ in train(policy, HARD, RLOO(), **CHAIN | {"steps": 5, "seed": 0}):
         pass
 
 
@@ -94,9 +94,9 @@ def gradient(policy, row: Batch, weights: Tensor) -> Tensor:
 class Scatter:
     """Gradients of `n` tasks × 8 tries of a policy that is not trained: how far they scatter, by baseline.
 
-    trained: whether it is the half-trained policy or the start. trace: E‖g‖² − ‖E g‖². apart: N‖E g − E g₀‖²
-    over the trace of g − g₀, g₀ without baseline; about 1 where only chance tells the two means apart. The last
-    row has the constant b = E[R‖s‖²] / E[‖s‖²], s = ∇ log π of a try: the best constant there is.
+    trained: the half-trained policy, or the start. trace: E‖g‖² − ‖E g‖². apart: N‖E g − E g₀‖²
+    over the trace of g − g₀, g₀ without baseline; about 1 where only chance tells the two means apart. The
+    last row has the constant b = E[R‖s‖²] / E[‖s‖²], s = ∇ log π of a try: the best constant there is.
     """
 
     trained: bool
@@ -104,7 +104,7 @@ class Scatter:
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         if self.trained:
-            halfway(policy, seed)
+            halfway(policy)
         critic = fitted_critic(policy, tries(policy, HARD, seed + 1000, 1024, 1))
         batch = collate(tries(policy, HARD, seed, self.n, 8))
         weights = baselines(batch, critic)
@@ -146,6 +146,8 @@ def best_constant(policy, batch: Batch) -> float:
 class Advantages:
     """Bias and variance of GAE at `states` states, each with 256 ways on, for a critic at 0 and a fitted one.
 
+    The states: of as many tries, where the policy was least sure what to write: there is a choice to judge.
+
     Of each action that at least 8 ways begin with: the mean estimate less the mean return after it, less what
     all actions of the state have in common (which a policy gradient does not see): its bias. And the variance
     of its estimates. Both averaged over actions by frequency, then over states.
@@ -155,12 +157,11 @@ class Advantages:
     ways: int = 256
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
-        halfway(policy, seed)
+        halfway(policy)
         fitted = fitted_critic(policy, tries(policy, HARD, seed + 1000, 1024, 1))
         critics = {"at 0": Critic(policy, ValueHead(policy.width)), "fitted": fitted}
-        rng = np.random.default_rng(seed)
         tried = [e for e in tries(policy, HARD, seed, 4 * self.states, 1) if e.mask.sum() > 3][: self.states]
-        places = [int(rng.choice(np.flatnonzero(e.mask)[:-2])) for e in tried]
+        places = least_sure(policy, tried)
         went = branch(policy, HARD, tried, places, self.ways, seed=seed, limits=LIMITS)
         batch, at = collate(went), torch.tensor(np.repeat(places, self.ways))
         rows = torch.arange(len(batch))
@@ -170,6 +171,14 @@ class Advantages:
             for lam in (0.0, 0.95, 1.0):
                 adv = ops.gae(batch.rewards, values, batch.mask, 1.0, lam)[rows, at]
                 yield {"critic": name, "lam": lam, **bias_and_variance(adv, batch.reward, state, action)}
+
+
+@torch.no_grad()
+def least_sure(policy, episodes: Sequence[Episode]) -> list[int]:
+    """The position of each episode where its next token was most open, the last two tokens left out."""
+    entropy = score(policy, collate(episodes)).entropy
+    return [int(np.flatnonzero(e.mask)[:-2][h[e.mask > 0][:-2].argmax()])
+            for e, h in zip(episodes, (h[: len(e)].numpy() for e, h in zip(episodes, entropy)))]  # fmt: skip
 
 
 def bias_and_variance(adv: Tensor, returns: Tensor, state: Tensor, action: Tensor) -> dict[str, float]:
@@ -194,15 +203,15 @@ def bias_and_variance(adv: Tensor, returns: Tensor, state: Tensor, action: Tenso
 class Vines:
     """The value of states by 8 re-rolls, and by a critic fitted on as many tokens; V* by 256 re-rolls.
 
-    States: before every sampled token of `episodes` tries of a half-trained policy. error: root of the mean of
-    (V̂ − V*)². order: share of neighbouring states of one try whose V* differ by 0.2 or more that V̂ puts in the
-    right order. tokens: sampled by the eight re-rolls.
+    States: before every sampled token of `episodes` tries of a half-trained policy. error: root of the mean
+    of (V̂ − V*)². order: share of neighbouring states of one try whose V* differ by 0.2 or more that V̂ puts
+    in the right order. tokens: sampled by the eight re-rolls.
     """
 
     episodes: int = 32
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
-        halfway(policy, seed)
+        halfway(policy)
         tried = tries(policy, HARD, seed, self.episodes, 1)
         places = [(e, int(p)) for e in tried for p in np.flatnonzero(e.mask)]
         whose, at = [e for e, _ in places], [p for _, p in places]
@@ -236,12 +245,13 @@ def nothing(policy) -> dict[str, float]:
 
 
 EXPERIMENTS = {
-    f"02_policy_gradients/{name}": Experiment(about, "chain-atoms", arms, nothing, FRESH_SEEDS[:3])
-    for name, about, arms in (
+    f"02_policy_gradients/{name}": Experiment(about, "chain-atoms", arms, nothing, seeds)
+    for name, about, arms, seeds in (
         ("variance", "How far gradients scatter by baseline, before training and half-way through it.",
-         {"start": Scatter(False), "half-trained": Scatter(True)}),
-        ("gae", "Bias and variance of GAE against 256 re-rolls of each state.", {"measured": Advantages()}),
+         {"start": Scatter(False), "half-trained": Scatter(True)}, FRESH_SEEDS[:3]),
+        ("gae", "Bias and variance of GAE against 256 re-rolls of each state.", {"measured": Advantages()},
+         (13, 14, 15)),  # on 10 to 12 it was found that states picked at random may offer no choice
         ("re-rolls", "States valued by eight re-rolls and by a critic, at equal sampled tokens.",
-         {"measured": Vines()}),
+         {"measured": Vines()}, FRESH_SEEDS[:3]),
     )
 }  # fmt: skip
