@@ -100,7 +100,7 @@ def check_learned_gap(trial: Trial) -> str:
             true = 1 / (1 + math.exp(-gap))
             seen = true * (1 - flipped) + (1 - true) * flipped
             expected = math.log(seen) - math.log1p(-seen)
-            hint = "The annotator says 'first' with σ(gap), a flip the opposite. What share says 'first' in all?"
+            hint = "'First' comes with chance σ(gap), a flip says the opposite. What share says 'first'?"
             if flipped == 0:
                 hint = "Without flipped labels DPO recovers the true gap: that is what Bradley–Terry means."
             if flipped == 0.5:
