@@ -70,11 +70,17 @@ def measure_depths(policy) -> dict[str, float]:
 
 
 def measure_hardest(policy) -> dict[str, float]:
-    """pass@1 and pass@8 on 128 held-out chains of three sums; success on all depths from one to three."""
-    tried = evaluate.episodes(policy, envs.Chain((3, 3)), 128, 8, limits=CHAIN["limits"])
+    """pass@1 and pass@8 on 128 held-out chains of three sums, success on one to three; steps asked for."""
+    tried = evaluate.episodes(policy, envs.Chain((3, 3), "chain"), 128, 8, limits=CHAIN["limits"])
     right = np.array([e.success for e in tried]).reshape(-1, 8).sum(1).tolist()
     found = {f"pass@{k}": float(np.mean([evaluate.pass_at_k(c, 8, k) for c in right])) for k in (1, 8)}
-    return found | {"success": evaluate.success(policy, envs.Chain(), limits=CHAIN["limits"]).mean}
+    mixed = evaluate.success(policy, envs.Chain((1, 3), "chain"), limits=CHAIN["limits"]).mean
+    return found | {"success": mixed}
+
+
+def measure_chain(policy) -> dict[str, float]:
+    """Success on 256 held-out chains of one to three sums."""
+    return {"success": evaluate.success(policy, envs.Chain(), limits=CHAIN["limits"]).mean}
 
 
 def measure_far(policy) -> dict[str, float]:
@@ -117,8 +123,13 @@ def skips(policy, seed: int, steps: int = 12) -> np.ndarray:
     run = ByReward(MIXED, greso, settings)(policy.copy().requires_grad_(True), seed)
     for _ in run:
         pass
-    m = run.memory
-    return np.array([greso.skip(m["streak"].get(task, 0), m["p_easy"], m["p_hard"]) for task in TASKS])
+    return skip_chances(greso, run.memory)
+
+
+def skip_chances(greso: GRESO, memory: dict) -> np.ndarray:
+    """Probability that each of the TASKS is skipped next, (96,)."""
+    streak, p_easy, p_hard = memory["streak"], memory["p_easy"], memory["p_hard"]
+    return np.array([greso.skip(streak.get(task, 0), p_easy, p_hard) for task in TASKS])
 
 
 @dataclass(frozen=True)
@@ -192,9 +203,10 @@ def chains(algorithm: GRPO, depths: tuple[int, int], score: str = "chain", look=
     return Watched(arm, look) if look else Watched(arm)
 
 
-def filtered(algorithm: GRPO) -> Until:
-    """An arm on tasks of which most give no contrast, for 20,000 tokens."""
-    return Until(Watched(ByReward(MIXED, algorithm, CHAIN | {"limits": LONG, "tasks": TASKS})), 20_000)
+def filtered(algorithm: GRPO, tasks: int = len(TASKS)) -> Until:
+    """An arm on so many tasks, of which most give no contrast, for 20,000 tokens."""
+    settings = CHAIN | {"limits": LONG, "tasks": tuple(range(tasks))}
+    return Until(Watched(ByReward(MIXED, algorithm, settings)), 20_000)
 
 
 def far(algorithm: GRPO) -> Watched:
@@ -228,6 +240,13 @@ EXPERIMENTS = {
         {"DAPO": filtered(DAPO()), "GRESO": filtered(GRESO()), "once skipped": filtered(OnceSkipped())},
         measure_depths,
     ),
+    f"{NAME}/greso_480": Experiment(
+        "The same with 480 tasks.",
+        "chain-atoms",
+        {"DAPO": filtered(DAPO(), 480), "GRESO": filtered(GRESO(), 480)},
+        measure_depths,
+        seeds=FRESH_SEEDS[:3],
+    ),
     f"{NAME}/ghpo": Experiment(
         "Quests that the start solves in 2 of 100 tries, with hints for groups that fail and without.",
         "quest-novice",
@@ -252,7 +271,7 @@ EXPERIMENTS = {
             name: chains(algorithm, (1, 3), "final", look_weight, steps=24)
             for name, algorithm in (("GRPO", GRPO()), ("Skywork R1V2", SkyworkR1V2()))
         },
-        measure_hardest,
+        measure_chain,
     ),
     f"{NAME}/treepo": Experiment(
         "Tries that share beginnings against independent ones, for 60,000 tokens.",
@@ -264,13 +283,12 @@ EXPERIMENTS = {
         measure_three,
     ),
     f"{NAME}/dars": Experiment(
-        "More tries for hard tasks against the same for all, for 12,000 tokens.",
+        "More tries for hard tasks against the same for all, for 10,000 tokens.",
         "chain-atoms",
         {
-            "same for all": Until(chains(DrGRPO(), (1, 3), "final"), 12_000),
-            "DARS": Until(chains(DARS(most=24), (1, 3), "final", tries=4), 12_000),
+            "same for all": Until(chains(DrGRPO(), (1, 3)), 10_000),
+            "DARS": Until(chains(DARS(most=24), (1, 3), tries=4), 10_000),
         },
         measure_hardest,
-        seeds=FRESH_SEEDS,
     ),
 }
