@@ -11,7 +11,7 @@ from typing import Any
 WORDS = {"lr": "learning rate", "temperature": "temperature", "tries": "tries a task",
          "clip_low": "clip ε below", "clip_high": "clip ε above", "beta": "β (KL weight)",
          "gamma": "γ (discount)", "lam": "λ",
-         "prompts": "tasks a step", "max_grad_norm": "gradient norm at most"}
+         "prompts": "tasks a step", "max_grad_norm": "gradient norm ≤"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Knobs:
 
         to = span(name, number)
         look = {"description": WORDS.get(name, name.replace("_", " ")), "continuous_update": False,
-                "style": {"description_width": "132px"}, "layout": w.Layout(width="330px")}
+                "style": {"description_width": "116px"}, "layout": w.Layout(width="306px")}
         if to.log:
             ends = {"min": math.log10(to.low), "max": math.log10(to.high), "step": 0.05}
             slider = w.FloatLogSlider(number, readout_format=".2g", **ends, **look)

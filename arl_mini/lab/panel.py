@@ -59,15 +59,16 @@ class Panel:
                  smooth: int, handlers: Handlers):
         import ipywidgets as w
 
-        self._quiet = False
+        self._quiet = self._running = False
         self.toggle = self._button("Pause", "pause", "Pause after this update, or go on", handlers.toggle)
         self.one = self._button("Step", "step-forward", "One update, then pause", handlers.step)
         self.end = self._button("Stop", "stop", "End the run and keep its records", handlers.stop)
         self.bar = w.IntProgress(0, 0, total or 1)
         self.bar.layout = w.Layout(width="160px", display=None if total else "none")
         self.clock = self._html("clock")
-        self.smooth = w.IntSlider(smooth, 1, max(50, smooth), description="mean of", continuous_update=False,
-                                  layout=w.Layout(width="220px"), style={"description_width": "60px"})
+        self.smooth = w.IntSlider(smooth, 1, max(50, smooth), description="smooth over (updates)",
+                                  continuous_update=False, layout=w.Layout(width="340px"),
+                                  style={"description_width": "150px"})
         self.smooth.add_class("arl-smooth")
         self.smooth.observe(lambda change: handlers.smooth(change.new), "value")
         self.knobs = Knobs(settings, handlers.change) if settings else None
@@ -78,16 +79,15 @@ class Panel:
         rows = [w.HTML(f"{CSS}<b>{escape(title)}</b>"),
                 self._row(self.toggle, self.one, self.end, self.bar, self.clock), self.way]
         rows += [self.knobs.root] if self.knobs else []
-        rows += [self.picture, self._row(self.smooth, w.HTML("updates")), self.figures, self.shares]
+        rows += [self.picture, self.smooth, self.figures, self.shares]
         self.root = w.VBox([*rows, self.notes, self.trouble, self.sample, own_keys("arl-live")])
         self.root.add_class("arl-live")
 
     def _way_back(self, handlers: Handlers) -> Any:
         import ipywidgets as w
 
-        self.state = w.SelectionSlider(options=[("none yet", -1)], description="state after",
-                                       continuous_update=False, layout=w.Layout(width="300px"),
-                                       style={"description_width": "72px"})
+        self.state = w.Dropdown(options=[("none yet", -1)], description="state after",
+                                layout=w.Layout(width="230px"), style={"description_width": "72px"})
         self.state.add_class("arl-kept")
         self.rewind = self._button("Rewind", "backward", "Back to this state; what came after it goes",
                                    lambda: handlers.rewind(self.state.value))
@@ -108,7 +108,7 @@ class Panel:
     def _button(text: str, icon: str, tooltip: str, act: Callable[[], None]) -> Any:
         import ipywidgets as w
 
-        button = w.Button(description=text, icon=icon, tooltip=tooltip, layout=w.Layout(width="84px"))
+        button = w.Button(description=text, icon=icon, tooltip=tooltip, layout=w.Layout(width="92px"))
         button.add_class(f"arl-{text.lower()}")
         button.on_click(lambda _: act())
         return button
@@ -130,6 +130,7 @@ class Panel:
     def set_state(self, state: str, clock: str) -> None:
         """Set the buttons to a state of `Live`, and the words beside them."""
         running, over = state == "running", state in OVER
+        self._running = running
         self.toggle.description, self.toggle.icon = ("Pause", "pause") if running else ("Start", "play")
         self.toggle.disabled = self.end.disabled = over
         self.one.disabled = over or running
@@ -142,7 +143,8 @@ class Panel:
         Where the reader has chosen a state it stays chosen; else the newest is.
         """
         options = [(f"update {at}" if at else "the start", at) for at in kept] or [(why_none, -1)]
-        if options != list(self.state.options):
+        # A list that changes under the reader's hand cannot be used: while the run runs it stays as it is.
+        if options != list(self.state.options) and not (self._running and self.state.value in kept):
             newest, chosen = self.state.options[-1][1], self.state.value
             stays = chosen in kept and chosen != newest
             with self.state.hold_sync():

@@ -50,8 +50,9 @@ def test_the_controls_do_what_the_methods_do():
 
 def test_buttons_pressed_while_it_runs_wait_for_the_update():
     live = lab.live(Walk(10_000, sleep=0.05), static=False, show=("success",), every=0.0)
+    press(live)
     live.start()
-    until(lambda: len(live.records) > 3)
+    until(lambda: live.state == "running")
     live._panel.state.value = 1
     started = time.perf_counter()
     live._panel.rewind.click()
