@@ -56,12 +56,12 @@ print(table[knobs].ne("").sum().sort_values(ascending=False).to_dict())
 # ## The family tree
 #
 # The same facts as a tree: below a class stand those that are written as a difference to it, and the edge says what
-# differs. GRPO and three of its repairs are lit. (In a live notebook you can walk to any member and read its formula.)
+# differs. GRPO and three of its repairs are lit. (In a live notebook you can walk to any member and read what it is about.)
 
 # %%
 edges = [("Algorithm", "Proximal", "ratio level, clip, KL, loss")]
 edges += [(e.parent.__name__, e.name, ", ".join(e.changes)) for e in entries]
-about = {e.name: f"{e.name}\n{catalogue.formula(e.cls)}" for e in entries}
+about = {e.name: e.cls.__doc__.splitlines()[0] for e in entries}
 lab.lineage(edges, lit=["GRPO", "DrGRPO", "DAPO", "GSPO"], about=about, title="49 algorithms")
 
 # %% [markdown]
@@ -84,7 +84,7 @@ both = pd.DataFrame([
     (names[x].name, row.src, row.knob, names[x].parent.__name__, ", ".join(names[x].changes))
     for row, x in zip(told.itertuples(), bare) if x in names
 ], columns=["method", "survey: variant of", "survey: what changed", "class: builds on", "class: knobs"])
-both
+both.iloc[:14]
 
 # %% [markdown]
 # Columns of such tables deserve a second look. For the KL column of the survey's Table 2 this project went back to
@@ -202,6 +202,8 @@ for rate, mark, colour in zip(ch06.RATES, "v o ^".split(), lab.style.COLOURS):
     ax.plot(tuned.loc[order, rate], order, mark, color=colour, label=f"{rate:g}", markersize=5)
 ax.axvline(before, color=lab.style.GREY, linestyle=":")
 ax.set(xlabel="held-out success (dotted: the start)", ylim=(-1, len(order)), xlim=(-0.02, 1.02))
+ax.grid(axis="y", visible=False)
+ax.tick_params(axis="y", length=0, labelsize=8)
 ax.legend(title="learning rate", loc="lower right");
 
 # %% [markdown]
@@ -242,7 +244,7 @@ board = pd.DataFrame({
     "updates": [ends[n].updates.mean() for n in ch06.NAMES], "sampled": [ends[n].spent.mean() for n in ch06.NAMES],
     "expert": [ends[n].shown.mean() for n in ch06.NAMES], "here": [ch06.NOTES.get(n, "") for n in ch06.NAMES],
 }, index=ch06.NAMES).sort_values("final", ascending=False)  # fmt: skip
-board.round({"final": 3, "lowest": 3, "highest": 3, "area": 3, "updates": 0, "sampled": 0, "expert": 0})
+board.round({"final": 3, "lowest": 3, "highest": 3, "area": 3}).astype({"updates": int, "sampled": int, "expert": int})
 
 # %% tags=["nbval-check-output"]
 online = [n for n in ch06.NAMES if n not in offline]
@@ -270,8 +272,9 @@ for (leader, kin), ax, colour in zip(families.items(), axes, lab.style.COLOURS):
     members = [n for n in ch06.NAMES if board.family[n] in kin] + [ch06.IMITATION] * (leader == "DPO")
     for n in members:
         height = np.mean([[row["held_out"] for row in run] for run in zoo.curves[n]], axis=0)
-        look = dict(color=lab.style.GREY, alpha=0.5, linewidth=1, linestyle="dashed" if n in offline else "solid")
-        ax.plot(range(1, 9), height, **(dict(color=colour, linewidth=2.5, label=n) if n == leader else look))
+        faint = dict(color=lab.style.GREY, alpha=0.5, linewidth=1, linestyle="dashed" if n in offline else "solid")
+        strong = dict(color=colour, linewidth=2.5, linestyle="solid", label=n)
+        ax.plot(range(1, 9), height, **(strong if n == leader else faint))
     ax.set(title=f"{leader} and kin ({len(members)})", xlabel="eighths of the budget", ylim=(0, 1.02))
     ax.legend(loc="upper left")
 axes[0].set_ylabel("held-out success");
@@ -284,7 +287,7 @@ axes[0].set_ylabel("held-out success");
 #   TreePO, DARS, GRESO) got 8 to 13 updates for the budget, GRPO 20; VinePPO and PSGPO, which play on from every
 #   token, got 3 or 4. Where sampling is cheap and updates are dear, the order would be another.
 # - Offline, all hangs on what the start happened to do. It seldom writes its steps, so its pairs seldom show them.
-# - SRPO and PF-PPO each have a seed near 0.3, where the others are near 0.85. That is no noise around a mean. Look below.
+# - SRPO and PF-PPO each have a seed near 0.3 and others at 0.8 to 0.9. That is no noise around a mean. Look below.
 #
 # ## What is noise?
 #
@@ -350,12 +353,12 @@ for name in mine:
     curves[name] = list(arm(models.load("chain-atoms"), seed=0))
     seconds[name] = time.perf_counter() - began
 ax = lab.curves(curves, y="held_out", x="spent", ylabel="held-out success")
-ax.set_ylim(0, 1.02)
+ax.set(xlabel="sampled tokens", ylim=(0, 1.02))
 pd.DataFrame({"wall seconds here": seconds, "updates": {n: c[-1]["updates"] for n, c in curves.items()}}).round(1)
 
 # %% [markdown]
-# One update of every on-policy method, timed here. Tokens are not time: KTAE and EDGE-GRPO sample little and compute
-# much.
+# One update of every on-policy method, timed here, in seconds. PSGPO and VinePPO spend them on sampling; PAPO scores and
+# trains a copy of every row as well.
 
 # %%
 spent = {}
@@ -364,9 +367,9 @@ for name in budget.pick(smoke=online[:4], cpu=online, gpu=online):
     record = [next(run), next(run)][1]  # the first warms up
     spent[name] = {"rollout": record.seconds["rollout"], "score and credit": record.seconds["score"],
                    "update": record.seconds["update"]}  # fmt: skip
-walls = pd.DataFrame(spent).T.pipe(lambda t: t.loc[t.sum(axis=1).sort_values().index])
-ax = walls.plot.barh(stacked=True, figsize=(7, 0.19 * len(walls) + 1), width=0.8, color=list(lab.style.COLOURS[:3]))
-ax.set(xlabel="seconds for one update, on the machine that built this page");
+walls = pd.DataFrame(spent).T.round(3)
+walls["all"] = walls.sum(axis=1)
+walls.sort_values("all")
 
 # %% [markdown]
 # ## Few simple techniques
@@ -437,7 +440,7 @@ for x, marks in (("updates", range(3, 25, 3)), ("spent", range(1500, 7501, 500))
 # tries cost more than they give, except that they are safer.
 #
 # The rule: put what a run *cost* on the horizontal axis. Which cost? Sampled tokens here, because sampling is what large
-# models pay most for. Wall time is another, and the bars above order the methods differently.
+# models pay most for. Wall time is another, and the table of seconds above orders the methods differently.
 #
 # ## Where this stands
 #
