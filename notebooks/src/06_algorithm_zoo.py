@@ -369,7 +369,7 @@ for name in budget.pick(smoke=online[:4], cpu=online, gpu=online):
                    "update": record.seconds["update"]}  # fmt: skip
 walls = pd.DataFrame(spent).T.round(3)
 walls["all"] = walls.sum(axis=1)
-walls.sort_values("all")
+print(walls.sort_values("all").to_string())
 
 # %% [markdown]
 # ## Few simple techniques
@@ -453,7 +453,7 @@ for x, marks in (("updates", range(3, 25, 3)), ("spent", range(1500, 7501, 500))
 # - The survey's rows, with what this project has of each:
 
 # %%
-survey_taxonomy.table("2.7")
+survey_taxonomy.table("2.7").frame[["method", "year", "idea", "here"]].set_index("method")
 
 # %% [markdown]
 # **What does not transfer.** The ranks. A task with one turn, a policy of a tenth of a million weights and 8,000
