@@ -78,13 +78,13 @@ compare(GRPO, GSPO)
 # %%
 survey = survey_taxonomy.load()
 told = survey.lineage()
-bare = told.dst.str.replace("-", "").str.replace("training", "")
+bare = told.src.str.replace("-", "").str.replace("passktraining", "passatk")
 names = {e.name.lower(): e for e in entries}
 both = pd.DataFrame([
-    (names[x].name, row.src, row.knob, names[x].parent.__name__, ", ".join(names[x].changes))
+    (names[x].name, row.dst, row.knob, names[x].parent.__name__, ", ".join(names[x].changes))
     for row, x in zip(told.itertuples(), bare) if x in names
 ], columns=["method", "survey: variant of", "survey: what changed", "class: builds on", "class: knobs"])
-both.iloc[:14]
+both.iloc[:20]
 
 # %% [markdown]
 # Columns of such tables deserve a second look. For the KL column of the survey's Table 2 this project went back to
