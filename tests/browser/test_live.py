@@ -127,6 +127,124 @@ def test_interrupt_leaves_no_thread(open_notebook):
         nb.until(lambda nb=nb: nb.cell_text(2).strip(), lambda text: text == "stopped True []")
 
 
+REAL = """
+import torch
+from arl_mini import envs, lab, models
+from arl_mini.algorithms import GRPO
+from arl_mini.rollout import Limits
+from arl_mini.train import train
+torch.set_num_threads(1)
+
+def begin(**settings):
+    return train(models.load("quest-novice"), envs.Quest(), GRPO(), prompts=2, tries=4, steps=300, seed=1,
+                 limits=Limits(8, 3, 120), **settings)
+"""
+
+
+def kept(nb) -> str:
+    chosen = nb.page.locator(".arl-kept select").evaluate("select => select.selectedOptions[0].text")
+    return chosen.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def choose(nb, most: int) -> int:
+    """Choose the last kept state that is after at most so many updates; return after how many it is."""
+    select = nb.page.locator(".arl-kept select")
+    ends = [name.split()[-1] for name in select.locator("option").all_inner_texts()]
+    kept = [0 if end == "start" else int(end) for end in ends]
+    index = max(i for i, at in enumerate(kept) if at <= most)
+    select.select_option(index=index)
+    return kept[index]
+
+
+def write(nb, knob: str, number: str) -> None:
+    """Type a number beside a slider."""
+    readout = nb.page.locator(f".arl-knob-{knob} .widget-readout")
+    readout.click()
+    nb.page.keyboard.press("Control+A")
+    nb.page.keyboard.type(number)
+    nb.page.keyboard.press("Enter")
+
+
+def readout(nb, knob: str) -> str:
+    return nb.page.locator(f".arl-knob-{knob} .widget-readout").inner_text()
+
+
+def curves(nb) -> tuple[int, int]:
+    """How many lines grow, and how many lie beside them."""
+    picture = nb.page.locator(".arl-live-picture")
+    return picture.locator(".arl-curve").count(), picture.locator(".arl-other").count()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, theme):
+    cells = [REAL, "live = lab.live(begin(), title='Quest', show=('success', 'signal_share'))\nlive",
+             "print([(c.name, c.old, c.new, c.at) for c in live.changes])",
+             "print(len(live.records), [len(r.episodes) for r in live.records][-3:], live.state)",
+             "plain = lambda r: {k: v for k, v in r.numbers().items() if not k.startswith('seconds')}\n"
+             "again = begin()\nfirst = live.branches['A']\n"
+             "print([plain(r) for r in first] == [plain(next(again)) for _ in first])"]
+    nb = open_notebook(f"steer_{theme}.ipynb", cells, dark=theme == "dark")
+    nb.run_cell(0)
+    nb.run_cell(1)
+    first = nb.until(lambda: curve(nb), bool, 60)
+    nb.until(lambda: curve(nb), lambda now: now != first, 20)
+    nb.until(lambda: count(nb), lambda now: now >= 6, 30)
+    click(nb, "pause")
+    nb.until(lambda: state(nb), lambda now: now == "paused", 20)
+    stood = count(nb)
+    assert kept(nb) == f"update {stood}"
+    assert "time" in nb.page.locator(".arl-phases").inner_text()
+    assert "groups with signal" in nb.page.locator(".arl-signal").inner_text()
+    assert nb.page.locator(".arl-card").count() == 6
+    nb.shot(screenshots / f"steer_paused_{theme}.png", ".arl-live")
+
+    # A setting: tries a task from 4 to 6 is seen in the next record, and marked in the curve.
+    nb.page.locator(".arl-knobs .jupyter-widget-Collapse-header").click()
+    handle = nb.page.locator(".arl-knob-tries .noUi-handle")
+    handle.focus()
+    for _ in range(2):  # by keyboard
+        handle.press("ArrowRight")
+    nb.until(lambda: readout(nb, "tries"), lambda text: text == "6")
+    click(nb, "step")
+    nb.until(lambda: (count(nb), state(nb)), lambda now: now == (stood + 1, "paused"), 20)
+    nb.until(lambda: nb.page.locator(".arl-live-picture .arl-mark").count(), lambda marks: marks == 2)
+    assert f"update {stood + 1}: tries 4 → 6" in nb.page.locator(".arl-live-picture").inner_text()
+    nb.run_cell(2)
+    nb.until(lambda: nb.cell_text(2).strip(), lambda text: text == f"[('tries', 4, 6, {stood})]")
+    nb.run_cell(3)
+    nb.until(lambda: nb.cell_text(3).strip(), lambda text: text == f"{stood + 1} [8, 8, 12] paused")
+    nb.shot(screenshots / f"steer_changed_{theme}.png", ".arl-live")
+
+    # Back to an earlier state: the counter, the setting and the curve are those of then.
+    back = choose(nb, stood - 2)
+    click(nb, "rewind")
+    nb.until(lambda: count(nb), lambda now: now == back, 20)
+    assert state(nb) == "paused" and nb.page.locator(".arl-knob-tries .widget-readout").inner_text() == "4"
+    assert nb.page.locator(".arl-live-picture .arl-mark").count() == 0
+    click(nb, "pause")  # go on, to have something to fork from
+    nb.until(lambda: count(nb), lambda now: now > stood, 30)
+    click(nb, "pause")
+    nb.until(lambda: state(nb), lambda now: now == "paused", 20)
+    length = count(nb)
+
+    # A fork from the same place, with another learning rate: two curves, and the first is as it was.
+    at = choose(nb, back)
+    click(nb, "fork")
+    nb.until(lambda: count(nb), lambda now: now == at, 20)
+    assert nb.page.locator(".arl-branches select").is_visible()
+    write(nb, "lr", "0.01")
+    nb.until(lambda: readout(nb, "lr"), lambda text: text == "0.010")
+    click(nb, "pause")
+    nb.until(lambda: count(nb), lambda now: now > length + 3, 40)
+    assert curves(nb) == (2, 2)
+    click(nb, "stop")
+    nb.until(lambda: state(nb), lambda now: now == "stopped", 20)
+    nb.run_cell(4)  # the first branch is what an undisturbed run gives, bit for bit
+    nb.until(lambda: nb.cell_text(4).strip(), lambda text: text == "True", 40)
+    nb.shot(screenshots / f"steer_forked_{theme}.png", ".arl-live")
+    assert nb.outside == []
+
+
 def test_error_is_shown_and_raised(open_notebook, screenshots):
     broken = """
 def broken():
