@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import torch
 
-from arl_mini import GRPO, Limits, envs, evaluate, experiments, lab, models, ops, rollout, train
+from arl_mini import GRPO, RLOO, DrGRPO, Limits, Reinforce, envs, evaluate, experiments, lab, models, ops, rollout, train
 
 budget = lab.budget()  # 'smoke' for tests, 'cpu' for reading, 'gpu' where there is one
 lab.style.use()
@@ -107,6 +107,16 @@ print(by_hand.numpy().round(2))
 # And if all eight fail, or all succeed? Then nothing was better than usual, every advantage is 0, and the group teaches
 # nothing. The share of groups that do teach, `signal_share`, is the number to watch in every run.
 #
+# Where does the push land? Below are eight tries of one task. Colour them by *gradient share*, switch the *estimator*, or set the
+# reward at the end of a failed try to 1 and see what happens to its siblings. (Chapters 02 and 04 explain the estimators.)
+
+# %%
+many = rollout(models.load("quest-novice"), envs.Quest(), range(8), 8, limits=limits)
+task = next(e.group for e in many if e.success)
+won, lost = ([e for e in many if e.group == task and e.success is result] for result in (True, False))
+lab.microscope([won[0], *lost, *won[1:]], first=2, algorithms=[GRPO(), Reinforce(), RLOO(), DrGRPO()])
+
+# %% [markdown]
 # ## Watch it learn
 #
 # **The claim, written before the run:** trained for 60 updates, each on 16 tasks with 8 tries, the policy solves at least

@@ -24,6 +24,7 @@ import survey_taxonomy
 import torch
 
 from arl_mini import GRPO, collate, envs, evaluate, experiments, lab, models, ops, train
+from arl_mini.algorithms import GiGPO, TurnGRPO
 
 budget = lab.budget()
 lab.style.use()
@@ -214,9 +215,12 @@ calls = [sum(e.infos[-1]["calls"] for e in r.episodes) / len(r.episodes) for r i
 best = max(r.success for r in paid)
 print(f"calls a task: {calls[0]:.1f} at first, {calls[-1]:.1f} in the end")
 print(f"right: {paid[0].success:.2f} at first, {best:.2f} at best, {paid[-1].success:.2f} in the end")
-lab.microscope(paid[-1].episodes[:2])
+lab.microscope(paid[-1].episodes, first=2, algorithms=[GRPO(), TurnGRPO(), GiGPO(beta=0)])
 
 # %% [markdown]
+# (Colour the tokens by *advantage* and switch the estimator: credit moves from turn to turn, but no way to share it out mends a
+# reward that pays for the wrong thing.)
+#
 # First both curves rise: calls help. Then it finds that calling again pays more than answering, and stops answering. The
 # reward kept rising all the way; only the success curve tells. The survey asks for credit over tool sequences that neither
 # punishes useful exploration nor invites such hacks; a price for calls, or a reward for outcomes alone, is safe
