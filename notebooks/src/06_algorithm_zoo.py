@@ -313,7 +313,7 @@ print(f"{moved_most} is number {by_mean[moved_most]:.0f} by the mean and {by_bes
 
 # %% [markdown]
 # **Against GRPO, seed by seed.** Runs of one seed see the same first tasks, so compare within seeds. The interval is
-# Student's, of the mean paired difference. Beware of the count: with 42 comparisons at 95 %, two stand out by luck
+# Student's, of the mean paired difference. Beware of the count: with forty comparisons at 95 %, two stand out by luck
 # alone.
 
 # %% tags=["nbval-check-output"]
@@ -450,10 +450,10 @@ for x, marks in (("updates", range(3, 25, 3)), ("spent", range(1500, 7501, 500))
 #   run, each with the settings that turn its GRPO into that paper: knobs again.
 # - **Agarwal et al. 2021** showed that deep RL papers with few runs drew conclusions that more runs did not bear out,
 #   and recommend the interquartile mean with an interval.
-# - The survey's rows, with what this project has of each:
+# - The survey's rows with the columns that were checked, and what this project has of each:
 
 # %%
-survey_taxonomy.table("2.7").frame[["method", "year", "idea", "here"]].set_index("method")
+survey_taxonomy.table("2.7").frame[["method", "year", "clip", "kl", "signal", "here"]].set_index("method")
 
 # %% [markdown]
 # **What does not transfer.** The ranks. A task with one turn, a policy of a tenth of a million weights and 8,000
