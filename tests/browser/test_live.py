@@ -175,15 +175,8 @@ def curves(nb) -> tuple[int, int]:
     return picture.locator(".arl-curve").count(), picture.locator(".arl-other").count()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, theme):
-    cells = [REAL, "live = lab.live(begin(), title='Quest', show=('success', 'signal_share'))\nlive",
-             "print([(c.name, c.old, c.new, c.at) for c in live.changes])",
-             "print(len(live.records), [len(r.episodes) for r in live.records][-3:], live.state)",
-             "plain = lambda r: {k: v for k, v in r.numbers().items() if not k.startswith('seconds')}\n"
-             "again = begin()\nfirst = live.branches['A']\n"
-             "print([plain(r) for r in first] == [plain(next(again)) for _ in first])"]
-    nb = open_notebook(f"steer_{theme}.ipynb", cells, dark=theme == "dark")
+def started_and_paused(nb) -> int:
+    """Run the first two cells, see the curve move, pause; return the count."""
     nb.run_cell(0)
     nb.run_cell(1)
     first = nb.until(lambda: curve(nb), bool, 60)
@@ -191,18 +184,19 @@ def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, th
     nb.until(lambda: count(nb), lambda now: now >= 6, 30)
     click(nb, "pause")
     nb.until(lambda: state(nb), lambda now: now == "paused", 20)
-    stood = count(nb)
-    assert kept(nb) == f"update {stood}"
+    assert kept(nb) == f"update {count(nb)}"
     assert "time" in nb.page.locator(".arl-phases").inner_text()
     assert "groups with signal" in nb.page.locator(".arl-signal").inner_text()
     assert nb.page.locator(".arl-card").count() == 6
-    nb.shot(screenshots / f"steer_paused_{theme}.png", ".arl-live")
+    return count(nb)
 
-    # A setting: tries a task from 4 to 6 is seen in the next record, and marked in the curve.
+
+def changed(nb, stood: int) -> None:
+    """Tries a task from 4 to 6, by keyboard: it is seen in the next record, and marked in the curve."""
     nb.page.locator(".arl-knobs .jupyter-widget-Collapse-header").click()
     handle = nb.page.locator(".arl-knob-tries .noUi-handle")
     handle.focus()
-    for _ in range(2):  # by keyboard
+    for _ in range(2):
         handle.press("ArrowRight")
     nb.until(lambda: readout(nb, "tries"), lambda text: text == "6")
     click(nb, "step")
@@ -213,22 +207,21 @@ def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, th
     nb.until(lambda: nb.cell_text(2).strip(), lambda text: text == f"[('tries', 4, 6, {stood})]")
     nb.run_cell(3)
     nb.until(lambda: nb.cell_text(3).strip(), lambda text: text == f"{stood + 1} [8, 8, 12] paused")
-    nb.shot(screenshots / f"steer_changed_{theme}.png", ".arl-live")
 
-    # Back to an earlier state: the counter, the setting and the curve are those of then.
-    back = choose(nb, stood - 2)
+
+def rewound(nb, most: int) -> int:
+    """Back to a state after at most so many updates: counter, setting and curve are those of then."""
+    back = choose(nb, most)
     click(nb, "rewind")
     nb.until(lambda: count(nb), lambda now: now == back, 20)
-    assert state(nb) == "paused" and nb.page.locator(".arl-knob-tries .widget-readout").inner_text() == "4"
+    assert state(nb) == "paused" and readout(nb, "tries") == "4"
     assert nb.page.locator(".arl-live-picture .arl-mark").count() == 0
-    click(nb, "pause")  # go on, to have something to fork from
-    nb.until(lambda: count(nb), lambda now: now > stood, 30)
-    click(nb, "pause")
-    nb.until(lambda: state(nb), lambda now: now == "paused", 20)
-    length = count(nb)
+    return back
 
-    # A fork from the same place, with another learning rate: two curves, and the first is as it was.
-    at = choose(nb, back)
+
+def forked(nb, most: int, length: int) -> None:
+    """A fork with another learning rate, run until it is longer than the branch it came from: two curves."""
+    at = choose(nb, most)
     click(nb, "fork")
     nb.until(lambda: count(nb), lambda now: now == at, 20)
     assert nb.page.locator(".arl-branches select").is_visible()
@@ -237,6 +230,27 @@ def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, th
     click(nb, "pause")
     nb.until(lambda: count(nb), lambda now: now > length + 3, 40)
     assert curves(nb) == (2, 2)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_real_run_is_changed_rewound_and_forked(open_notebook, screenshots, theme):
+    cells = [REAL, "live = lab.live(begin(), title='Quest', show=('success', 'signal_share'))\nlive",
+             "print([(c.name, c.old, c.new, c.at) for c in live.changes])",
+             "print(len(live.records), [len(r.episodes) for r in live.records][-3:], live.state)",
+             "plain = lambda r: {k: v for k, v in r.numbers().items() if not k.startswith('seconds')}\n"
+             "again = begin()\nfirst = live.branches['A']\n"
+             "print([plain(r) for r in first] == [plain(next(again)) for _ in first])"]
+    nb = open_notebook(f"steer_{theme}.ipynb", cells, dark=theme == "dark")
+    stood = started_and_paused(nb)
+    nb.shot(screenshots / f"steer_paused_{theme}.png", ".arl-live")
+    changed(nb, stood)
+    nb.shot(screenshots / f"steer_changed_{theme}.png", ".arl-live")
+    back = rewound(nb, stood - 2)
+    click(nb, "pause")  # go on, to have something to fork from
+    nb.until(lambda: count(nb), lambda now: now > stood, 30)
+    click(nb, "pause")
+    nb.until(lambda: state(nb), lambda now: now == "paused", 20)
+    forked(nb, back, count(nb))
     click(nb, "stop")
     nb.until(lambda: state(nb), lambda now: now == "stopped", 20)
     nb.run_cell(4)  # the first branch is what an undisturbed run gives, bit for bit
