@@ -1,4 +1,4 @@
-// Small helpers on elements, and moving by arrow keys.
+// Making elements, and moving by arrow keys.
 
 // make("button", { type: "button", text: "Copy", onclick: f }, child, …)
 function make(tag, options = {}, ...children) {
