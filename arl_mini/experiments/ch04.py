@@ -14,7 +14,7 @@ from ..algorithms.base import Algorithm, Sampler
 from ..batch import Batch, Episode, collate
 from ..envs.base import Env
 from ..models.score import score
-from ..ops import group_zscore, per_token, row_mean
+from ..ops import group_signal, group_zscore, per_token, row_mean
 from ..rollout import Limits
 from ..train import Record, Run, train
 from .kinds import FRESH_SEEDS, ByReward, Experiment
@@ -140,6 +140,14 @@ class WrongAxis(GRPO):
         return per_token(group_zscore(batch.reward, wrong), batch.mask)
 
 
+@dataclass(frozen=True)
+class LivingWrongAxis(WrongAxis):
+    """The bug, but rows of groups without contrast teach nothing, as in GRPO."""
+
+    def advantages(self, batch: Batch) -> Tensor:
+        return super().advantages(batch) * group_signal(batch.reward, batch.group)[:, None]
+
+
 def measure_mixed(policy) -> dict[str, float]:
     """Success on held-out chains of one to three additions."""
     return {"success": evaluate.success(policy, MIXED, 512, limits=LIMITS).mean}
@@ -249,6 +257,12 @@ EXPERIMENTS = {
         {"GRPO": ByReward(MIXED, GRPO(), CHAIN), "wrong axis": ByReward(MIXED, WrongAxis(), CHAIN)},
         measure_mixed,
     ),
+    "04_grpo/living": Experiment(
+        "The same bug with the advantages of dead groups set to 0.",
+        "chain-atoms",
+        {"wrong axis, dead groups at 0": ByReward(MIXED, LivingWrongAxis(), CHAIN)},
+        measure_mixed,
+    ),
     "04_grpo/luffy": Experiment(
         "Chains that the start never solves: GRPO alone, and with one expert's try in each group of eight.",
         "chain-shy",
@@ -268,6 +282,13 @@ EXPERIMENTS = {
         measure_long,
         seeds=FRESH_SEEDS[:3],
     ),
+    "04_grpo/clean": Experiment(
+        "Imitation alone, of an expert that does not err: rows, updates and learning rate as in `chord`.",
+        "chain-shy",
+        {"imitation, no slips": ByReward(LONG, CHORD(peak=1.0, valley=1.0, phi=False), HARD)},
+        measure_long,
+        seeds=FRESH_SEEDS[:3],
+    ),
     "04_grpo/papo": Experiment(
         "A hint before the task, right in 70 % of tasks or in all: what makes a policy look at the digits?",
         "chain-hinted",
@@ -279,6 +300,16 @@ EXPERIMENTS = {
             "γ = 0.1 and no entropy terms, hint never wrong": ByReward(
                 NEVER_WRONG, HintPAPO(gamma=0.1, eta_copy=0.0, eta_row=0.0), CHAIN
             ),
+        },
+        measure_hinted,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    "04_grpo/terms": Experiment(
+        "PAPO with one of its two entropy terms at a time, where the hint is never wrong.",
+        "chain-hinted",
+        {
+            "row's term only": ByReward(NEVER_WRONG, HintPAPO(eta_copy=0.0), CHAIN),
+            "copy's term only": ByReward(NEVER_WRONG, HintPAPO(eta_row=0.0), CHAIN),
         },
         measure_hinted,
         seeds=FRESH_SEEDS[:3],

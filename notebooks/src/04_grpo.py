@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 
 import survey_taxonomy
-from arl_mini import collate, envs, evaluate, experiments, lab, models, ops, train
+from arl_mini import collate, evaluate, experiments, lab, models, ops, train
 from arl_mini.algorithms import DAPO, GMPO, GRPO, GSPO, LUFFY
 from arl_mini.experiments import ch04
 
@@ -157,7 +157,7 @@ know.sort_values("true success").iloc[::5].round(3)
 
 # %% [markdown]
 # An error of 0.1 where the true value is 0.1: the baseline is as unsure as the thing it estimates. Theory and count agree, in
-# both columns. A *dead* group, all right or all wrong, has no error in sight and nothing to teach: with $p$ = 0.1 four
+# both columns. A *dead* group, all right or all wrong, has no contrast and teaches nothing: with $p$ = 0.1 four
 # groups of ten are dead, with $p$ = 0.02 more than eight. `Record.signal_share` counts the others in every run.
 
 # %%
@@ -226,6 +226,10 @@ length = by_seed(padded, "wrong_length")
 verdict("2 (wrong answers shorter after Dr.GRPO in every seed)", (length["Dr.GRPO"] < length["GRPO"]).all())
 
 # %% [markdown]
+# The wrong answers that still pad hold more idle tokens than at the start after GRPO, in four seeds of five; after Dr.GRPO fewer, in
+# four of five. Dr.GRPO drops both divisions at once: this run does not tell which of the two did it.
+
+# %% [markdown]
 # ## The leash: three estimates of a KL
 #
 # The KL term of the paper is estimated from the one token that was sampled. Three estimates are in use, and the survey's table
@@ -280,7 +284,8 @@ claims[["survey", "value", "status"]].rename(columns={"value": "checked"})
 # before the update, all tokens of the batch weigh the same, and replies that run into the length limit lose a little.
 #
 # Why should the *upper* clip be wider? A token that the old policy gave 0.9 can never be cut by it: 0.9 · 1.2 > 1. A token
-# with 0.03 is cut at 0.036. So the upper clip holds back rare tokens only. On the batch from above:
+# with 0.03 is cut at 0.036. So the upper clip never stops a sure token, and the rarer a token, the less it may gain. On the
+# batch from above:
 
 # %%
 ratio = GRPO().ratio(scores, batch)
@@ -331,15 +336,22 @@ habit = pd.DataFrame({c: [np.mean([r["thinking"] for r in run[:12]]) for run in 
 print(f"useful groups: DAPO {trained} at least; GRPO {usual:.3f} on average")
 both = {"entropy at equal success": entropy, "writes steps, mean of 12": habit}
 print(pd.concat(both, axis=1).round(3).to_string(index=False))
+for name, t in both.items():
+    gap = t[0.28] - t[0.2]
+    print(f"{name}: 0.28 less 0.2 is {gap.mean():+.3f} on average, over seeds it varies by {gap.std():.3f}")
+cut = {c: np.mean([[r["clip_share"] for r in run] for run in runs]) for c, runs in clips.items()}
+print("tokens that the clip cuts:", {c: f"{share:.1%}" for c, share in cut.items()})
 verdict("3 (all of DAPO's groups useful, below 0.9 of GRPO's)", trained == 1 and usual < 0.9)
 verdict("4 (entropy at equal success higher at 0.28)", (entropy[0.28] > entropy[0.2]).all())
 verdict("5 (a rare habit grows faster at 0.28)", (habit[0.28] > habit[0.2]).all())
 
 # %% [markdown]
-# Claim 3 holds by a wide margin: of sixteen groups six taught GRPO anything. The other two fail. A token with probability 0.03 may
-# rise to 0.036 in one update under the narrow clip, to 0.038 under the wide one; what the five seeds do by chance is larger than
-# what that makes. With the clip at 0.6, far beyond the paper, the habit grows faster than at 0.2 in four seeds of five, and entropy
-# at equal success is higher in four of five: the direction of the paper, but no claim was made on it.
+# Claim 3 holds by a wide margin: of sixteen groups six taught GRPO anything. The other two fail. The wide clip cuts 6.1 % of
+# the tokens where the narrow one cuts 6.7 %: it lets little more through, and what the five seeds do by chance is larger
+# than what that makes. (Entropy, habit and "equal success" are those of the groups that are trained on, for all clips alike;
+# late in a run the policy is better than such groups look.) With the clip at 0.6, far beyond the paper, the habit grows
+# faster than at 0.2 in four seeds of five, and entropy at equal success is higher in four of five: the direction of the
+# paper, but no claim was made on it.
 #
 # What do full groups cost? The tokens of dropped groups were sampled too. As the policy gets better, more groups are dead because
 # all is right:
@@ -396,6 +408,7 @@ names = ["var_worst", "var_token", "var_sequence", "extreme", "clip_share"]
 rows = {(arm, seed): pd.DataFrame(run)[names].mean()
         for arm, runs in ratios.curves.items() for seed, run in enumerate(runs, 10)}  # fmt: skip
 found = pd.DataFrame(rows).T  # a row for each arm and seed: means over its 25 updates
+found["midway"] = [np.mean([r["success"] for r in run[8:16]]) for runs in ratios.curves.values() for run in runs]
 found["success"] = [value for arm in ratios.curves for value in ratios.values(arm, "success")]
 print(found.groupby(level=0, sort=False).mean().round(3).to_string())
 verdict("6 (sequence ratio narrower by a factor of 3)", (found.var_worst > 3 * found.var_sequence).all())
@@ -406,11 +419,12 @@ print("lost by the higher learning rate:", {m: v.round(2).tolist() for m, v in l
 verdict("8 (GRPO loses over 0.1, GMPO less)", ((lost["GRPO"] > 0.1) & (lost["GMPO"] < lost["GRPO"])).all())
 
 # %% [markdown]
-# The arithmetic holds (6): averaging over a reply takes out most of the spread. What it is good for does not show (7, 8). Look at
-# the share that the clip cuts. GMPO's clip is the widest, ±0.4 in the logarithm, a ratio of 0.67 to 1.49 where GRPO has 0.8 to 1.2: it
-# lets tokens go further, learns faster at first, and has less hold on a learning rate that is too large. GSPO's clip at 3e-4 cuts
-# more than a third of the tokens, whole replies at a time; it is slower at the low rate and no safer at the high one. A
-# reply has six tokens here; there is no product of a thousand ratios to be tamed.
+# The arithmetic holds (6): averaging over a reply takes out most of the spread. What it is good for does not show (7, 8).
+# Look at the share that the clip cuts. GMPO's clip is the widest, ±0.4 in the logarithm, a ratio of 0.67 to 1.49 where GRPO
+# has 0.8 to 1.2: it lets tokens go further, is ahead midway (success in updates 9 to 16), and has less hold on a learning
+# rate that is too large. GSPO's clip at 3e-4 cuts more than a third of the tokens, whole replies at a time; it is slower at
+# the low rate and no safer at the high one. A reply has six tokens at most here; there is no product of a thousand ratios to
+# be tamed.
 
 # %%
 lab.curves({arm: runs for arm, runs in ratios.curves.items() if "3e-4" in arm}, y="success", smooth=3);
@@ -461,8 +475,8 @@ held = (final.LUFFY > final.GRPO + 0.2) & (final.GRPO < 0.05)
 verdict("9 (LUFFY above GRPO by 0.2, GRPO below 0.05)", held.all())
 
 # %% [markdown]
-# The signal share in the live run is 1 from the first update: where all of its own tries fail, the expert's makes the contrast. And
-# what it writes now is its own; the expert is gone after training:
+# The signal share in the live run starts at 1: where all of its own tries fail, the expert's makes the contrast. Two tries of its own
+# from the last update:
 
 # %%
 lab.microscope(shown[-1].episodes[:2])
@@ -485,14 +499,20 @@ final = by_seed(chord, "success")
 print(final.round(3).to_string())
 best = final[["imitation", "GRPO"]].max(axis=1)
 verdict("10 (CHORD-φ above imitation and above GRPO)", (final["CHORD-φ"] > best).all())
+print("beside it, imitation of an expert without slips:", experiments.recorded("04_grpo/clean").values(
+    "imitation, no slips", "success"))  # fmt: skip
 
 # %%
 lab.curves({arm: chord.curves[arm] for arm in chord.curves}, y="success", smooth=3);
 
 # %% [markdown]
-# All three write their steps in the end; what they write differs. Imitation alone learns the slips with the rest and stops at 0.30.
-# Both forms of CHORD let the reward sort the expert's habits: the steps pay, the slips do not. (GRPO alone is where it was in claim
-# 9: nothing to sort. So the second half of the claim was the easy one.)
+# All three write their steps in the end; what they write differs. Imitation alone learns the slips with the rest and stops
+# at 0.30; without slips the same imitation reaches 0.63 to 0.72. Both forms of CHORD let the reward sort the expert's
+# habits: the steps pay, the slips do not. CHORD-μ ends above CHORD-φ in every seed, so here the weight $p(1-p)$ is not what
+# does it. (GRPO alone is where it was in claim 9: nothing to sort. So the second half of the claim was the easy one.)
+#
+# Look at claim 9 again, too: where the expert never errs, plain imitation ends above LUFFY, with 32 of its rows an update
+# for LUFFY's 16.
 #
 # ## Answers that must depend on the evidence: PAPO
 #
@@ -512,10 +532,11 @@ lab.microscope([next(e for e in tries if e.infos[0]["hint_right"] is kind) for k
 # %% [markdown]
 # **Claims, written before the runs** (25 updates; three seeds; 1,024 unseen tasks):
 #
-# 11. (The paper's, in small.) With a hint that is right in 70 % of the tasks, accuracy where hint and digits *disagree* is more than 0.1
-#     higher after PAPO, at the paper's settings, than after GRPO, in every seed.
-# 12. With a hint that is *never* wrong in training, where reward cannot tell looking from trusting, the perception term alone (no entropy
-#     terms, γ = 0.1 for the paper's 0.02) ends more than 0.05 above GRPO on tasks where the hint is wrong, in every seed.
+# 11. (The paper's, in small.) With a hint that is right in 70 % of the tasks, accuracy where hint and digits *disagree* is
+#     more than 0.1 higher after PAPO, at the paper's settings, than after GRPO, in every seed.
+# 12. With a hint that is *never* wrong in training, where reward cannot tell looking from trusting, the perception term alone
+#     (no entropy terms, γ = 0.1 for the paper's 0.02) ends more than 0.05 above GRPO on tasks where the hint is wrong, in every
+#     seed.
 
 # %% tags=["nbval-check-output"]
 papo = experiments.recorded("04_grpo/papo")
@@ -527,22 +548,25 @@ print("right where the hint is right, lowest of all runs:", agree)
 verdict("11 (PAPO above GRPO by 0.1)", (final["PAPO"] > final["GRPO"] + 0.1).all())
 term, blind = final["γ = 0.1 and no entropy terms, hint never wrong"], final["GRPO, hint never wrong"]
 verdict("12 (where reward is blind, the term alone above GRPO by 0.05)", (term > blind + 0.05).all())
+print("beside it, PAPO with one entropy term, hint never wrong:")
+print(by_seed(experiments.recorded("04_grpo/terms"), "disagree").T.round(3).to_string())
 
 # %% [markdown]
-# Claim 11 fails, and the numbers say why. With a hint that is wrong in three tasks of ten the *reward* tells looking from trusting:
-# GRPO alone climbs from 0.49 to 0.83. The perception term pushes a token with at most γ = 0.02, an advantage with about
-# 1; there is nothing left for it to do. Where the hint is never wrong all tries of a group earn the same, GRPO is blind, and there
-# the term alone moves the policy to the digits (claim 12), slowly.
+# Claim 11 fails, and the numbers say why. With a hint that is wrong in three tasks of ten the *reward* tells looking from
+# trusting: GRPO alone climbs from 0.49 to 0.83. Where the evidence made a token likelier, the perception term pushes it with
+# at most γ = 0.02, an advantage with about 1: beside it the term does not show. Where the hint is never wrong all tries of a
+# group earn the same, GRPO is blind, and there the term alone moves the policy to the digits (claim 12), slowly.
 #
-# And the paper's entropy terms make it *worse* here: 0.27. One of them, −η₁ℓ′, makes the sampled answer likelier in the copy, without
-# evidence. In a world whose hint is always right that answer is the hint's, so the term teaches to trust it. (A run of one seed
-# with each term alone: 0.49 with the row's, 0.32 with the copy's.) The paper needs them against a term that would otherwise
-# grow without bound over a long training; 25 updates do not get there.
+# And the paper's entropy terms make it *worse* here: 0.27. One of them, −η₁ℓ′ in the loss (ℓ′: log-probability in the copy),
+# makes the sampled answer likelier without evidence. In a world whose hint is always right that answer is the hint's, so the
+# term teaches to trust it: with the copy's term only it is 0.27, with the row's only 0.51. (The released code holds ℓ′
+# constant by default; then the copy's term has no gradient.) The paper adds them against a term that would otherwise grow
+# without bound over a long training.
 
 # %% [markdown]
 # ## What breaks
 #
-# **The loss is 0 and the ratio is 1: is training broken?** People ask this in the trackers of every library (trl#3120, verl#2501).
+# **The loss is 0 and the ratio is 1: is training broken?** People ask this in the trackers of the libraries (trl#3120, verl#2501).
 # On fresh samples the ratio *is* 1, and a group's advantages add up to 0, so the value of the loss is 0. Its gradient is not:
 
 # %%
@@ -593,21 +617,23 @@ lab.curves({"GRPO": well, "wrong axis": bug}, y="success", smooth=5);
 
 # %% tags=["nbval-check-output"]
 axis = by_seed(experiments.recorded("04_grpo/axis"), "success")
-print(axis.round(3).to_string())
+living = by_seed(experiments.recorded("04_grpo/living"), "success")
+print(axis.join(living).round(3).to_string())
+print("means:", axis.join(living).mean().round(3).to_dict())
 verdict("13 (the wrong axis does no harm)", (axis["wrong axis"] >= axis["GRPO"] - 0.02).all())
 
 # %% [markdown]
-# It holds, and more: the run with the bug is ahead in all five seeds. Two things explain it. Which task a try belongs to is nothing the
+# It holds, and more: the run with the bug is ahead in all five seeds. Why it does no harm: which task a try belongs to is nothing the
 # policy chose, so the mean over other tasks is still a fair baseline, only a noisy one; REINFORCE++ takes the whole batch on
-# purpose. And this baseline keeps dead groups alive: where all eight guessed and failed, guessing is now pushed down. With the
-# advantages of dead groups set to 0 the lead is gone (three pilot seeds: 0.97, 0.86, 0.92 with the bug, 0.86, 0.73, 0.74 without
-# its dead groups, 0.66, 0.64, 0.91 for GRPO).
+# purpose. Why it is *ahead*? We thought: because dead groups learn again; where all eight guessed and failed, guessing is now pushed
+# down. The third column tests it, with the advantages of dead groups set to 0 (recorded after the claim): on average most of the lead
+# stays, and four seeds of five are still ahead of GRPO. So dead groups explain little of it, and we have no better reason.
 #
 # So a learning curve will not find such a bug. A test does, in a second: the advantages of each group must add up to 0. And the luck
 # ends where tasks pay on different scales: if one kind pays ten times as much, its rows would drown all others.
 #
 # The milder cousin, the mean of the group with the spread of the *batch*, is no bug in LitePPO, where it is meant. But it
-# is not Eq. (17). And the spread itself comes in two sizes: √(Σ…/(G−1)) in all public code, √(Σ…/G) in NumPy's default. For G = 8
+# is not Eq. (17). And the spread itself comes in two sizes: √(Σ…/(G−1)) is torch's default, √(Σ…/G) NumPy's. For G = 8
 # they differ by 7 %, for G = 2 by 41 %: as much as a change of the learning rate.
 #
 # ## Where this stands
@@ -629,7 +655,7 @@ replace(table, frame=table.frame[here], urls=[url for url, mine in zip(table.url
 
 # %% [markdown]
 # **What does not transfer.** The instabilities that GSPO was made for come from mixture-of-experts models and replies of
-# thousands of tokens; ours have six. The chapter shows the arithmetic, not the need. Entropy falls here because the task
+# thousands of tokens; ours have six or seven. The chapter shows the arithmetic, not the need. Entropy falls here because the task
 # has one right answer and one way to it; in a large model there are many ways. Finally, a
 # success rate that a 0.12M model reaches in 25 updates does not say which variant is best; chapter 06 puts all on one task.
 #
@@ -669,8 +695,9 @@ def kl_gradient(theta, ref_logp, name: str):
 lab.check("04.2", kl_gradient)
 
 # %% [markdown]
-# **04.3 Refill.** DAPO's sampling: `refill(ask, size, rounds)` gets `size` groups with contrast. `ask(n)` returns n new groups, each a
-# list of rewards (any numbers). Ask for what is missing, at most `rounds` times; then go on with what there is.
+# **04.3 Refill.** DAPO's sampling: `refill(ask, size, rounds)` gets `size` groups with contrast. `ask(n)` returns n new
+# groups, each a list of rewards (any numbers). Ask for what is missing, at most `rounds` times; then go on with what there
+# is.
 
 # %%
 def refill(ask, size: int, rounds: int) -> list:
@@ -719,11 +746,15 @@ lab.check("04.5", advantages)
 #
 # - A try is judged by its siblings; a group without contrast teaches nothing, and eight siblings estimate badly.
 # - Dividing by spread and by length changes what is optimised: hard tasks weigh more, long wrong answers are spared.
-# - An upper clip holds back rare tokens only. k3 in a loss has the gradient of another KL than its value.
-# - Where no try succeeds, only an expert's row can help; where an expert errs, reward can correct it.
+# - An upper clip holds back rare tokens, never sure ones. k3 in a loss has the gradient of another KL than its value.
+# - Where no try succeeds, GRPO learns nothing and an expert's row helps; where an expert errs, reward can correct it.
+#
+# Next: [05 · Credit and sampling](05_credit_and_sampling.ipynb) changes the advantage, and what is sampled.
 #
 # **References.** Zhang et al. 2025, arXiv 2509.02547, §2.7, Eq. (16) and (17), Table 2. Shao et al. 2024 (GRPO), arXiv
 # 2402.03300. Guo et al. 2025 (DeepSeek-R1), arXiv 2501.12948. Liu et al. 2025 (Dr.GRPO), arXiv 2503.20783. Yu et al. 2025
 # (DAPO), arXiv 2503.14476. Zheng et al. 2025 (GSPO), arXiv 2507.18071. Zhao et al. 2025 (GMPO), arXiv 2507.20673. Yan et al.
 # 2025 (LUFFY), arXiv 2504.14945. Zhang et al. 2025 (CHORD), arXiv 2508.11408. Wang et al. 2025 (PAPO), arXiv 2507.06448.
-# MiniMax 2025 (CISPO), arXiv 2506.13585. Schulman 2020, *Approximating KL divergence* (joschu.net/blog/kl-approx.html).
+# MiniMax 2025 (CISPO), arXiv 2506.13585. Liu et al. 2025 (LitePPO), arXiv 2508.08221. Hu et al. 2025 (REINFORCE++), arXiv
+# 2501.03262. Kimi Team 2025 (Kimi k1.5), arXiv 2501.12599. Liu et al. 2025 (MAGRPO), arXiv 2508.04652. Schulman 2020,
+# *Approximating KL divergence* (joschu.net/blog/kl-approx.html).
