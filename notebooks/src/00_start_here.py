@@ -163,6 +163,7 @@ lab.curves({"GRPO": quest.curves["GRPO"]}, y="success", smooth=5);
 
 # %% tags=["nbval-check-output"]
 outcomes = pd.DataFrame({w: quest.values("GRPO", "success", w) for w in ("before", "after")})
+outcomes.index = [f"seed {o['seed']}" for o in quest.outcomes["GRPO"]]
 outcomes["gain"] = outcomes.after - outcomes.before
 print(outcomes.round(3).to_string())
 rose = (outcomes.gain >= 0.3).all() and (outcomes.after >= 0.7).all()
@@ -252,11 +253,13 @@ for name, chosen in (("healthy", policy), ("with the bug", sick)):
     chosen.format = models.TINY
     print(f"{name}: {alone.said(0)}\n")
 healthy = records[len(broken) - 1]
+behind = torch.cat([torch.as_tensor(e.mask[e.turn >= 0]) for e in first_tries])
+print(f"behind the prompt the world wrote {(behind == 0).float().mean():.0%} of the tokens")
 print(f"malformed turns: {broken[-1].malformed:.2f} with the bug, {healthy.malformed:.2f} without")
 
 # %% [markdown]
-# The gradient flowed into tokens that the policy never chose. In a tree-like world with long observations they are the
-# majority: most of every update pushed on the wrong words. The cure is one line (`mask` as the engine wrote it), and
+# The gradient flowed into tokens that the policy never chose. Here they are the majority of what stands
+# behind the prompt: most of every update pushed on the wrong words. The cure is one line (`mask` as the engine wrote it), and
 # the library has a test that the gradient at a forced token is exactly zero.
 #
 # ## Where this stands
@@ -367,9 +370,9 @@ lab.check("00.4", play)
 # - GRPO compares tries of the same task; groups whose tries all end alike teach nothing.
 # - One seed is an anecdote: claims come before the run and rest on several seeds.
 #
-# Next: [08 · Tool use](08_tool_use.ipynb) trains the calculator's user.
+# Next: [01 · From one reply to a decision process](01_mdp_pomdp.ipynb) writes this loop down exactly.
 #
-# **References.** Zhang et al. 2025, *The Landscape of Agentic Reinforcement Learning for LLMs: A Survey*, arXiv
-# 2509.02547, §1, §7. Shao et al. 2024, *DeepSeekMath*, arXiv 2402.03300. Yao et al. 2022, *ReAct*, arXiv 2210.03629.
-# Guo et al. 2025, *DeepSeek-R1*, arXiv 2501.12948. Christiano et al. 2017, arXiv 1706.03741. Rafailov et al. 2023, arXiv
-# 2305.18290. Schulman et al. 2017, arXiv 1707.06347.
+# **References.** Zhang et al. 2025, *The Landscape of Agentic Reinforcement Learning for LLMs: A Survey*, arXiv 2509.02547,
+# §1, §7. Shao et al. 2024, *DeepSeekMath*, arXiv 2402.03300. Yao et al. 2022, *ReAct*, arXiv 2210.03629. Guo et al. 2025,
+# *DeepSeek-R1*, arXiv 2501.12948. Christiano et al. 2017, arXiv 1706.03741. Ouyang et al. 2022, arXiv 2203.02155. Rafailov
+# et al. 2023, arXiv 2305.18290. Schulman et al. 2017, arXiv 1707.06347.

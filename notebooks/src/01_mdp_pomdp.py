@@ -360,7 +360,7 @@ for gamma in (0.6, 0.99):
 # ## A context is a choice of memory
 #
 # Now a network. In the T-maze a cue (`cue-up` or `cue-down`) shows at the start only; five cells later, at the junction, the
-# policy must turn where the cue pointed. Right turn: +1, anything else: −1. Whoever sees the last observation alone stands
+# policy must turn where the cue pointed. The right choice pays +1, anything else −1. Whoever sees the last observation alone stands
 # at a junction that looks the same in both mazes. **Exactly:**
 
 # %% tags=["nbval-check-output"]
@@ -374,7 +374,7 @@ for name, J in (("last observation", without), ("whole history", whole)):
 
 # %% [markdown]
 # A transformer's context is its history, so it *can* do better than 0.5. Does it, from ±1 at the end alone? It must find
-# out that a token six turns back matters. The start walks to the junction and turns there without a thought of the cue.
+# out that a token five turns back matters. The start walks to the junction and turns there without a thought of the cue.
 #
 # The comparison: the same network, the same start and updates, in a maze whose cue looks like the corridor. That is what is
 # left of the maze for a context that lost the cue. (A policy that is shown one observation at a time would need a fresh
@@ -599,7 +599,7 @@ lab.check("01.5", value)
 # - A potential cannot change what is best; a bonus can. γ can, too.
 # - Estimators differ in bias and variance; in a small world both are known exactly.
 #
-# Next: [00 · Start here](00_start_here.ipynb) if you skipped it, or [08 · Tool use](08_tool_use.ipynb).
+# Next: [02 · Policy gradients](02_policy_gradients.ipynb) builds the estimators of this bench one by one.
 #
 # **References.** Zhang et al. 2025, arXiv 2509.02547, §2.1–2.6, Table 1. Kaelbling, Littman, Cassandra 1998, *Artificial
 # Intelligence* 101. Bakker 2002, *NIPS* 14. Ng, Harada, Russell 1999, *ICML*. Sutton et al. 2000, *NIPS* 12. Watkins 1989,
