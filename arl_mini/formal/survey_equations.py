@@ -37,7 +37,7 @@ SURVEY: tuple[Equation, ...] = (
         "survey-5", "Text and actions",
         r"A_{agent} = A_{text} \cup A_{action},\quad (a_1, \dots, a_k) \in A_{action}",
         "§2.3, Eq. (5)", "arl_mini.formal.AgentAction.parse", TEST + "test_survey_5", MDP,
-        "Delimiters are <act> … </act>. A turn is text, or text and then one action, which may hold further "
+        "Delimiters are `<act>` … `</act>`. A turn is text, or text and then one action, which may hold further "
         "actions. A badly written action is neither: it is an error, which a world answers with an "
         "observation.",
     ),
