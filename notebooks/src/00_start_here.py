@@ -122,12 +122,15 @@ lab.microscope([won[0], *lost, *won[1:]], first=2, algorithms=[GRPO(), Reinforce
 # **The claim, written before the run:** trained for 60 updates, each on 16 tasks with 8 tries, the policy solves at least
 # 30 percentage points more of 256 unseen tasks than before, and at least 70 % of them, for every random seed.
 #
-# One seed trains here, live. Press *Stop* when you have seen enough: the cells below go on with what was learned.
+# One seed trains here, live, beside the range of five that were recorded. Press *Stop* when you have seen enough: the cells
+# below go on with what was learned. Or *Pause*, change the learning rate, *Fork*, and see both ways side by side.
 
 # %%
 settings = experiments.ch00.QUEST | dict(steps=budget.pick(smoke=2, cpu=60, gpu=60))
 run = train(policy, envs.Quest(), GRPO(), seed=0, **settings)
-live = lab.live(run, title="Quest", show=("success", "signal_share", "entropy"))
+quest = experiments.recorded("00_start_here/quest")
+live = lab.live(run, title="Quest", show=("success", "signal_share", "entropy"),
+                beside={"recorded seeds": quest.curves["GRPO"]})  # fmt: skip
 live
 
 # %%
@@ -157,7 +160,6 @@ lab.microscope(learned[:1] + failed[:1])
 # several seeds, recorded beforehand with fresh seeds that nobody tuned on, and is recomputed here.
 
 # %%
-quest = experiments.recorded("00_start_here/quest")
 print("made by:", quest.command)
 lab.curves({"GRPO": quest.curves["GRPO"]}, y="success", smooth=5);
 
