@@ -244,6 +244,8 @@ NOTES = {
     "ASPO": "no tool to call early: GRPO",
     "GRESO": "256 fixed tasks",
     "SRPO": "256 fixed tasks",
+    "PosteriorGRPO": "a judge knows the right steps",
+    "StepGRPO": "a judge knows the right steps",
     "PAPO": "digits are blanked, not pixels",
 } | dict.fromkeys(OFFLINE, "pairs of the start policy alone")
 

@@ -124,7 +124,7 @@ for task in ("search", "code", "gui", "mathematics"):
 # %% [markdown]
 # Half a billion parameters for code, 3 billion for GUI agents. Only the tables of search and code have a column for the base
 # model; the two under mathematics stand in the search table too, those under GUI come from the text. The models of this
-# course have a few hundred thousand.
+# course have about 0.12 million.
 #
 # ### 6. What are agents paid for?
 
@@ -219,8 +219,8 @@ passages = against.merge(tax.entries[["entry_id", "name"]], on="entry_id")
 passages[["name", "kind", "passage"]].head(6)
 
 # %% [markdown]
-# Most evidence is a line in a settings file. What could not be read stays `unverified` and is shown as stated: 12 of the
-# printed "Yes" are neither confirmed nor contradicted.
+# SimPO, the 14th of question 3, is printed "Scaled". Of the 17 with evidence, nine have a line in a settings file and five
+# one in a library's documentation. What could not be read stays `unverified` and is shown as stated: 12 of the printed "Yes".
 #
 # ### Two editions
 #
@@ -318,10 +318,10 @@ assert parse_official(render_official(listing)).sections == listing.sections
 # - **The survey** (Zhang et al. 2025) and its **official list** are the sources. Text of version 5 after §3.2 was not read:
 #   for paragraphs new there, the data has headings and slides only, and says so.
 # - **Explorers of surveys** exist: *SurVis* (Beck et al. 2016) and the *Text Visualization Browser* (Kucher and Kerren 2015)
-#   browse a collection, *TOBY* (2023) a hierarchy with recommendations. Stated and checked values in separate layers, each
-#   with its evidence, are what is new here as far as we know.
+#   browse a collection, *TOBY* (Chakraborti et al. 2023) a hierarchy with recommendations. Stated and checked values in
+#   separate layers, each with its evidence, are what is new here as far as we know.
 # - **TRL's paper index** ties papers to settings of one library; much of our KL evidence comes from it.
-# - **RL101** is another course from this survey, as Markdown.
+# - **RL101** (davidkimai/RL101) is another course from this survey, as Markdown.
 #
 # The literature of the section with the most recent debates, as each chapter ends with it:
 
@@ -426,7 +426,7 @@ def parse(line: str) -> list[str]:
 lab.check("31.4", parse)
 
 # %% [markdown]
-# **31.5 Find the bug.** An importer keeps links whose host is known. Its author wrote
+# **31.5 Find the bug.** An importer keeps https links whose host is known. Its author wrote
 # `[url for url in links if any(host in url for host in hosts)]`. What gets through? (The version below is mended; put the
 # author's line in to see what the check says.)
 
@@ -453,4 +453,4 @@ lab.check("31.5", accepted)
 # **References.** Zhang et al. 2025, arXiv 2509.02547 (CC BY 4.0), all sections and Tables 2–10. Official list
 # Awesome-AgenticLLM-RL-Papers at commit 3006129. Yu et al. 2025 (DAPO), arXiv 2503.14476. Shao et al. 2024 (GRPO), arXiv
 # 2402.03300. Beck, Koch and Weiskopf 2016 (SurVis), IEEE TVCG 22(1). Kucher and Kerren 2015 (Text Visualization
-# Browser), PacificVis.
+# Browser), PacificVis. Chakraborti et al. 2023 (TOBY), arXiv 2306.10051.
