@@ -36,7 +36,7 @@ def tries(policy, env: Env, seed: int, n: int, each: int) -> list[Episode]:
 
 
 def halfway(policy) -> None:
-    """Five updates of RLOO, in place: half of the tries are right, some write their steps and some guess."""
+    """Five updates of RLOO, in place: half of the tries are right, and nearly all write their steps."""
     for _ in train(policy, HARD, RLOO(), **CHAIN | {"steps": 5, "seed": 0}):
         pass
 

@@ -12,7 +12,7 @@
 # **A try went well. Which of its tokens do you praise, how much, and how far do you dare to change the policy for it?** Every
 # algorithm of this chapter answers these three questions, and the answers are all that tells them apart.
 #
-# The loss is always a sum over sampled tokens of *weight × log-probability* (or of a ratio that has the same gradient).
+# The loss is always minus a sum over sampled tokens of *weight × log-probability* (or of a ratio that has the same gradient).
 # REINFORCE takes the reward as weight. Baselines take something off it. PPO takes a learned value off it, uses a batch
 # several times and stops where the policy has moved too far. VAPO, VinePPO, PSGPO, PF-PPO and LitePPO each repair one weak
 # place.
@@ -26,9 +26,10 @@ import pandas as pd
 import survey_taxonomy
 import torch
 
-from arl_mini import RLOO, Reinforce, Sampling, collate, envs, experiments, lab, models, ops, rollout, train
+from arl_mini import RLOO, Reinforce, Sampling, collate, envs, evaluate, experiments, lab, models, ops, rollout, train
 from arl_mini.algorithms import GRPO, PPO, VAPO, LitePPO, ReinforcePlusPlus
-from arl_mini.experiments import ch02
+from arl_mini.algorithms.ppo import best_worst, power
+from arl_mini.experiments import ch02, ch02_estimates
 
 budget = lab.budget()
 lab.style.use()
@@ -38,7 +39,7 @@ lab.style.use()
 # experiments of this chapter anew instead, give it a seed.
 
 # %%
-AGAIN = None  # such as 20: every table below is then measured anew with this seed, for a few minutes in all
+AGAIN = None  # such as 20: every table but PF-PPO's true success is then measured anew with this seed (minutes)
 
 
 def table(name: str) -> pd.DataFrame:
@@ -162,20 +163,44 @@ claim("1: none > batch mean ≥ leave one out ≥ critic", falls)
 claim("2: the means agree", variance.apart < 2)
 most = scatter["none, reward + 1"] > scatter[three].max(axis=1)
 claim("3: with one more for all, going without scatters most", most)
-print(variance.groupby(["arm", "seed"])[["success", "best"]].first().round(3).to_string())
+means = variance.groupby(["arm", "seed"])[["success", "best"]].first()
+print(means.round(3).to_string())
+helps = (scatter["batch mean"] < 1) == (means.success < 2 * means.best)
+print("batch mean below none exactly where success < 2 best:", bool(helps.all()))
 
 # %% [markdown]
-# The textbook order fails, and the reason is worth a minute. With rewards 0 and 1, "no baseline" is itself a choice: it
-# gives failures the weight 0. And it is failures that have the large gradients here: a right try is one that the policy
-# knew, its tokens likely and its $\nabla \log \pi$ short; a wrong guess is one of ten unlikely digits. The constant with
-# the least scatter is not the mean reward but
+# The textbook order fails, and the reason is worth a minute. How surprising is a try, and how long is its gradient?
+
+# %%
+def lengths(policy, tasks: int) -> pd.DataFrame:
+    """Of right and of wrong tries: −log π, and the squared length of ∇ log π."""
+    tried = collate(ch02.tries(policy, ch02.HARD, 0, tasks, 8))
+    rows = [tried.rows(torch.tensor([i])) for i in range(len(tried))]
+    square = [float(ch02_estimates.gradient(policy, row, row.mask).square().sum()) for row in rows]
+    surprise = -ops.row_sum(tried.old_logp, tried.mask).numpy()
+    told = pd.DataFrame({"right": tried.success.tolist(), "surprise": surprise, "length²": square})
+    return told.groupby("right").agg(
+        tries=("surprise", "size"), surprise=("surprise", "mean"), mean=("length²", "mean"), median=("length²", "median"))
+
+
+half_way, n = models.load("chain-atoms"), budget.pick(smoke=8, cpu=32, gpu=32)
+ch02_estimates.halfway(half_way)
+pd.concat({"start": lengths(novice.copy(), n), "half-trained": lengths(half_way, n)}).round(2)
+
+# %% [markdown]
+# With rewards 0 and 1, "no baseline" is itself a choice: it gives failures the weight 0. And it is failures that have the
+# large gradients here, 1.5 to 5 times as long in the squared mean. Half-way the typical right try is one that the policy
+# knew: its median is below 1, that of a failure above 1,000. At the start nearly all tries are guesses, right or wrong, and
+# their medians are alike; there a few odd failures raise the mean. The constant with the least scatter is not the mean
+# reward but
 #
 # $$b^* = \frac{\mathbb E\,[R\, \|\nabla \log \pi\|^2]}{\mathbb E\,\|\nabla \log \pi\|^2},$$
 #
-# a mean in which each try counts by the length of its gradient: 0.03 to 0.08 for the novice, 0.24 to 0.50 half-way, where
-# the mean reward is 0.09 and about a half ("best" above; the rows of the picture called *best constant*). Leave one out and
-# the critic add noise of their own: a mean over seven tries, a network's error. They have more to offer where tasks differ
-# more in difficulty.
+# a mean in which each try counts by the squared length of its gradient: 0.03 to 0.08 for the novice, 0.24 to 0.50 half-way,
+# where the mean reward is 0.09 and about a half ("best" above; the rows of the picture called *best constant*). The scatter
+# is a parabola in $b$ with its bottom at $b^*$, so a constant beats none only below $2 b^*$: the last line above finds
+# that in all six cases. Leave one out and the critic know more than a constant, but bring noise of their own: a mean over
+# seven tries, a network's error.
 #
 # What a baseline really buys is in the last row. Add 1 to all rewards and nothing is different, except that without a
 # baseline the gradient now scatters 5 to 40 times as much. A baseline makes the estimate independent of where rewards have
@@ -254,10 +279,10 @@ for ax, number in zip(axes, ("success", "kl")):
 
 # %%
 many = table("passes")
-figure, axes = plt.subplots(1, 3, figsize=(9.5, 3), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
 for ax, number in zip(axes, ("success", "kl", "max_ratio")):
     lab.curves(by_arm(many), y=number, ax=ax, ylabel={"kl": "KL(old‖new), nats a token"}.get(number))
-    ax.set_xlabel("passes over one batch")
+    ax.set(xlabel="passes over one batch", xticks=(1, 4, 8, 12))
 
 # %% tags=["nbval-check-output"]
 with_clip, without = (many[many.arm == arm].set_index(["seed", "step"]) for arm in ("clip 0.2", "no clip"))
@@ -265,17 +290,24 @@ later = with_clip.index.get_level_values("step") >= 2
 smaller = [(with_clip[number] < without[number])[later] for number in ("max_ratio", "kl")]
 fell = {arm: [seed.max() - seed.iloc[-1] for _, seed in rows.success.groupby("seed")]
         for arm, rows in (("with", with_clip), ("without", without))}
+for arm, rows in (("with", with_clip), ("without", without)):
+    seeds = rows.groupby("seed")
+    print(f"{arm:8} success first, best", list(zip(seeds.success.first().round(2), seeds.success.max().round(2))),
+          " largest ratio", rows[later].groupby("seed").max_ratio.max().round(1).tolist())
 print("fall from the best pass to the last:", {arm: np.round(x, 2).tolist() for arm, x in fell.items()})
 claim("1: with the clip the ratio and the KL stay smaller", [part.all() for part in smaller])
 claim("2: without it success falls, with it not", [min(fell["without"]) >= 0.1, max(fell["with"]) < 0.1])
 
 # %% [markdown]
-# The first claim holds by a wide margin: without a clip some tokens become 15 to 47 times likelier within one batch. The
-# second does not, and the curves tell why. Unclipped, success first *rises* in two of three seeds, from 0.45 to 0.65: the
-# batch had more to give than a clipped update takes. Then it decays, by 0.18, 0.07 and 0.09 from its best to the twelfth
-# pass, where the claim asked for 0.1. In the seed with the smallest fall there was never a rise to fall from; it just sinks
-# below its start. The clip, here, bought safety with learning. What PPO does about that is to sample again soon: it makes
-# small steps on many batches, not large ones on one.
+# The first claim holds: without a clip some tokens become 21 to 47 times likelier within one batch. With it some still
+# become 5 to 13 times likelier: the clip takes a token's own gradient away once it is out of the band, but weights are
+# shared, and the other tokens go on moving it. It is a brake, no wall.
+#
+# The second does not hold, and the curves tell why. Unclipped, success first *rises* in two of three seeds, from 0.47 and
+# 0.50 after the first pass to 0.65 and 0.64: the batch had more to give than a clipped update takes. Then it decays, by
+# 0.18, 0.07 and 0.09 from its best to the twelfth pass, where the claim asked for 0.1. In the seed with the smallest fall
+# there was hardly a rise to fall from; it just sinks below its start. The clip, here, bought safety with learning. What PPO
+# does about that is to sample again soon: it makes small steps on many batches, not large ones on one.
 #
 # ## The critic: a value for every state
 #
@@ -360,11 +392,11 @@ claim("3: 0.95 has less than half the bias of 0",
 # %% [markdown]
 # All three hold. λ = 1 has no bias at all, whatever the critic says: the critic cancels. At λ = 0 the world's answer
 # reaches an action only through the critic, and this world is deterministic, so there the variance is exactly 0 and all
-# error is bias. λ = 0.95 gives up a third of the variance for a seventh of that bias.
+# error is bias. λ = 0.95 sheds about a third of the variance of λ = 1 and takes on about a seventh of that bias.
 #
 # What does *not* come out is worth more. A fitted critic should cut the bias at λ = 0. In two of three seeds it does not.
 # To credit a digit, the critic would have to say after it whether the digit was right, and that takes the sum itself. A
-# critic that knows how hard a task is makes a fine baseline and a poor judge. (Two notes on method. In a first recording,
+# critic can know how hard a task is and still not which digit was wrong. (Two notes on method. In a first recording,
 # on seeds 10 to 12, states were picked at random; at those of seed 12 the policy had no choice, so nothing could be
 # measured. Hence the states where it is least sure, and fresh seeds. And all seeds share one half-trained policy, five
 # updates from the novice: of eight further runs two never learned to write steps, and a policy that always guesses has no
@@ -407,10 +439,29 @@ claim("1: smaller at the first step", first["warmed up"] < first["not"])
 claim("2: smaller over ten steps", ten["warmed up"] < ten["not"])
 
 # %% [markdown]
+# The curves do not fall. Do the critics learn nothing, or does what they learn run away? One run without warm-up:
+
+# %%
+def true_value(policy) -> torch.Tensor:
+    """Mean reward of 64 tries of each of 32 held-out tasks."""
+    tried = evaluate.episodes(policy, ch02.LONG, 32, 64, limits=ch02.LIMITS)
+    return torch.tensor([e.reward for e in tried]).view(32, 64).mean(1)
+
+
+policy, ten_updates = models.load("chain-atoms"), budget.pick(smoke=2, cpu=10, gpu=10)
+before = true_value(policy)
+settings_ = ch02.CHAIN | dict(steps=ten_updates, epochs=4, seed=0)
+learned = list(train(policy, ch02.LONG, VAPO(alpha=1.0, critic_steps=0), **settings_))
+moved = (true_value(policy) - before).square().mean().sqrt()
+thinks = [np.mean([e.infos[-1]["thinking"] for e in record.episodes]) for record in (learned[0], learned[-1])]
+print(f"true value of a task: moved by {moved:.2f} (root mean square) in ten updates")
+print(f"tries that write steps: {thinks[0]:.2f} in the first, {thinks[1]:.2f} in the last")
+
+# %% [markdown]
 # The head start is real, and short. When the policy takes its first step the warmed-up critic errs less in every seed; over
-# ten updates it does so in two of three. The reason is in the curves: they do not fall. The policy changes, its true value
-# with it, and both critics run after it at the same speed. The paper's policies change far less in ten updates than this
-# one, which goes from guessing to writing its steps.
+# ten updates it does so in two of three. What it learned goes out of date: the policy turns from guessing to writing its
+# steps, and a task's true value moves by as much as the critic errs. Where a policy changes less in ten updates, a head
+# start should last longer; that is not measured here.
 #
 # ## VinePPO: ask the world instead of a critic
 #
@@ -431,21 +482,33 @@ counted = vines.groupby("seed")[["states", "tokens"]].first()
 print(counted.to_string())
 claim("eight re-rolls err less than the critic", by["8 re-rolls"] < by["critic"])
 
+# %%
+for seed in budget.pick(smoke=(10,), cpu=(10, 11, 12), gpu=(10, 11, 12)):
+    tried_ = ch02.tries(half_way, ch02.HARD, seed, 32, 1)
+    places = [(e, int(p)) for e in tried_ for p in np.flatnonzero(e.mask)]
+    ways = budget.pick(smoke=8, cpu=256, gpu=256)
+    true, _ = ch02_estimates.rerolled(half_way, *zip(*places), ways, seed)
+    step = [float(b - a) for a, b, (e, _), (f, _) in zip(true, true[1:], places, places[1:]) if e is f]
+    sure = float(((true < 0.1) | (true > 0.9)).float().mean())
+    print(f"seed {seed}: {sure:.2f} of the states within 0.1 of 0 or 1; clear steps {sum(abs(x) >= 0.2 for x in step)}")
+
 # %% [markdown]
 # Not close: 0.06 to 0.08 against 0.23 to 0.37. ("One number" says the mean value for every state; the critic does better
 # than that, so it did learn.) *Order* is the share of clear steps, those that change the true value by 0.2 or more, that
-# each puts in the right direction: what an advantage needs. Eight re-rolls make no mistake there.
+# each puts in the right direction: what an advantage needs. There are few of them, 1, 4 and 2 in the three seeds: eight
+# re-rolls get all seven right, the critic five. Read that column as an example.
 #
-# Why so good? Near the end of a chain nearly every state is won or lost, and eight tries tell which. Where values are in
-# between, their error is $\sqrt{V(1-V)/8}$, up to 0.18, and they are spent on one state. The bill is about 3,200 tokens for
-# the 140 tokens of 32 tries, 23 for each token that is trained on, and it falls due at every update.
+# Why so good? 84 to 93 states of 100 are all but won or lost, and eight tries tell which. Where values are in between,
+# their error is $\sqrt{V(1-V)/8}$, up to 0.18, and they are spent on one state. The bill is about 3,200 tokens for the 140
+# tokens of 32 tries, 23 for each token that is trained on, and it falls due at every update.
 #
 # ## PSGPO: a verdict for every line
 #
 # Where reward is rare, one can ask *where* a try went wrong. PSGPO (Dai et al. 2024; a program's lines there, tokens here)
 # searches for the first wrong step: can the prefix still end well? A handful of tries from it answers, and a binary search
-# needs few such questions. Each step is then paid a little for its verdict. The world is a strict `Chain` here: it pays
-# only for an answer whose steps are all there and right, which the novice manages in 2 tries of 100.
+# needs few such questions. Each step is then paid a little for its verdict. (The paper fits a process reward model to such
+# verdicts; here they are used as they are.) The world is a strict `Chain`: it pays only for an answer whose steps are all
+# there and right, which the novice manages in 1 try of 100.
 #
 # **Claim, written before any run:** PSGPO's first update with 0.8 of tries all right (mean of three updates) comes before
 # PPO's, in every seed.
@@ -464,15 +527,20 @@ told = steps[steps.arm == "PSGPO"].groupby("step").verdicts_right.mean()
 print(f"verdicts right on failed tries: {told.loc[1]:.2f} in the first update, "
       f"{told.loc[2:10].mean():.2f} in the nine after it")
 
+# %%
+strict = ch02.tries(novice, ch02.SPARSE, 0, budget.pick(smoke=32, cpu=512, gpu=512), 8)
+paid = pd.DataFrame([{"opens <think>": e.infos[-1]["thinking"], "paid": e.reward} for e in strict])
+print(paid.groupby("opens <think>").paid.agg(tries="size", paid="mean").round(2).to_string())
+
 # %% [markdown]
-# The claim fails: 15 updates against 7 in two seeds, 9 against 10 in the third. Both reasons are in the numbers. *First*,
-# the outcome is not as rare as it seems: of the few tries that open `<think>`, four or five of ten succeed, and of the
-# guesses none. One look at who was paid is enough to praise thinking. *Second*, the judge is the policy itself. A wrong
-# step can never end well here, so "cannot" is right whenever a step is wrong; but where a step is right and the policy then
-# fails eight times, it is called wrong, too. In the first update that hardly matters (nearly all tries are guesses); as
-# soon as the policy writes its steps, a quarter to a third of the verdicts on failed tries are false, and each of them
-# blames a right step. More tries per prefix and a stronger policy lessen this fault (we take 8 tries; accounts of the paper
-# say 20); a verifier that does not depend on the policy has none of it.
+# The claim fails: 15 updates against 7 in two seeds, 9 against 10 in the third. Two reasons are in the numbers. *First*,
+# the outcome is not as rare as it seems: of the few tries that open `<think>`, four of ten succeed, and of the guesses
+# none. One look at who was paid is enough to praise thinking. *Second*, the judge is the policy itself. A wrong step can
+# never end well here, so "cannot" is right whenever a step is wrong; but where a step is right and the policy then fails
+# eight times, it is called wrong, too. In the first update that hardly matters (nearly all tries are guesses); as soon as
+# the policy writes its steps, more than a quarter of the verdicts on failed tries are false, and each of them blames a
+# right step. More tries per prefix and a stronger policy lessen this fault (8 tries here; 20 in the paper, by accounts of
+# it, which are all that we had); a verifier that does not depend on the policy has none of it.
 #
 # ## PF-PPO: learn where the judge can be trusted
 #
@@ -508,17 +576,35 @@ print(truly.round(3).to_string())
 claim("1: squares, more labels right", labels["squares"] > labels["PPO"])
 claim("2: best and worst, more labels right", labels["best and worst"] > labels["PPO"])
 claim("3: squares, true success at least PPO's", truly["squares"] >= truly["PPO"])
+writes = {name: outcomes.values(arm, "steps_right") for name, arm in zip(labels.columns, outcomes.outcomes)}
+print("\nwrites every step, and right, on long chains after training")
+print(pd.DataFrame(writes, index=truly.index).round(3).to_string())
+
+# %%
+heap = ch02.tries(novice, ch02.NOISY, 0, budget.pick(smoke=16, cpu=128, gpu=128), 16)
+by_task = [heap[i : i + 16] for i in range(0, len(heap), 16)]
+solved = [sum(e.success for e in own) for own in by_task]
+for words, kept in (("no try right", lambda n: n == 0), ("some right", lambda n: 0 < n < 16)):
+    tops = [max(own, key=lambda e: e.reward) for own, n in zip(by_task, solved) if kept(n)]
+    agree = [(e.reward > 0) == e.success for e in tops]
+    print(f"{words:12} in {len(tops):2} groups; label of the best score right: {np.mean(agree):.2f}")
+rng = np.random.default_rng(0)
+for words, weigh in (("best and worst", best_worst), ("squares", power)):
+    drawn = [rng.choice(16, 4, p=weigh(np.array([e.reward for e in own]))) for own in by_task]
+    print(f"{words:14} different replies of four: "
+          f"{np.mean([len({own[i].text for i in four}) for own, four in zip(by_task, drawn)]):.1f}")
+print(f"PPO            different replies of four: {np.mean([len({e.text for e in own[:4]}) for own in by_task]):.1f}")
 
 # %% [markdown]
 # Filtering by the square of the score does what it says: four to six points more labels are right. Best-and-worst does not,
-# in one seed of three, and there is a trap in it: in a group where *no* try is right, the best score is a mistake by
-# construction. An extreme score is a sign of reliability only where both answers occur. (In groups where all are right, the
-# same holds of the worst.)
+# in one seed of three, and there is a trap in it: in a group where *no* try is right, a best score above 0 is a mistake by
+# construction, and of 16 tries one is nearly always above 0. An extreme score is a sign of reliability only where both
+# answers occur.
 #
-# And cleaner labels did not make better policies here: the third claim fails in two seeds, by 0.06 and by 0.004, and in
-# seed 11 no arm finds out that steps help. Four rows drawn with replacement are fewer than four different rows
-# (best-and-worst has two), so the filter pays for label quality with variety, and variety is what this novice needs: it
-# must stumble on thinking first. At the paper's scale, where most tries differ anyway, that price is small.
+# And cleaner labels did not make better policies here: the third claim fails in two seeds, by 0.06 and by 0.004. What
+# decides is another thing: three of the nine runs (in seed 11 PPO and squares, in seed 12 best-and-worst) never find out
+# that steps help, and end near 0.4. Label quality does not sort them. Nor does it come for free: four rows drawn with
+# replacement hold fewer different replies. Whether that cost any run its discovery, three seeds cannot tell.
 #
 # ## LitePPO: the reduction is a choice, too
 #
@@ -555,14 +641,26 @@ per = talk.unstack()
 claim("1: wrong replies grow more under GRPO", per.wrong_grows.GRPO > per.wrong_grows.LitePPO)
 claim("2: the gap opens more under GRPO", per.gap.GRPO > per.gap.LitePPO)
 
+# %%
+talker = models.load("chain-atoms")
+ch02.ramble(talker)
+said = rollout(talker, ch02.RAMBLING, range(budget.pick(smoke=16, cpu=256, gpu=256)), 8, limits=ch02.TALK)
+spoken = collate(said)
+idle = torch.tensor([e.infos[-1]["talk"] for e in said])
+left = spoken.mask.flip(1).cumsum(1).flip(1)  # sampled tokens from here to the end
+digit = (spoken.old_logp * spoken.mask * (left == idle[:, None] + 2)).sum(1).exp()
+told = pd.DataFrame({"right": spoken.success.tolist(), "probability of the digit": digit, "idle words": idle.float()})
+told.groupby("right").mean().round(2)
+
 # %% [markdown]
 # The first claim holds: under GRPO one update makes the policy talk more, under LitePPO hardly more than before, or less.
-# The second fails in one seed of three: talk grows behind right answers nearly as much. To let only wrong answers grow, a
-# policy must *know*, once the digit is written, that it is wrong; this one guessed and cannot tell. It knows only that most
-# of its answers are wrong. (In pilots of 25 updates talk died out under both, since rambling goes with guessing and
-# guessing is given up.)
+# The second fails in one seed of three: there talk grows behind right answers as much as behind wrong ones, and in the
+# others nearly as much. To let only wrong answers grow, a policy must tell, once the digit is written, that it is wrong.
+# It could: its right digits were likely and its wrong ones were not. One step down the gradient does not use that; the
+# weights that decide to talk on serve both kinds of answers, and most answers are wrong. (In pilots of 25 updates talk died
+# out under both, since rambling goes with guessing and guessing is given up.)
 #
-# Length bias is a matter of the reduction, and of what the policy knows. Chapter 04 takes it up with Dr.GRPO.
+# Length bias is a matter of the reduction. Chapter 04 takes it up with Dr.GRPO.
 #
 # ## What breaks: a ratio that is not 1
 #
@@ -599,8 +697,8 @@ pd.DataFrame({name: misfit(*given) for name, given in programs.items()}, index=[
 #
 # - **REINFORCE** (Williams 1992) is all of it in one line. **RLOO** (Kool et al. 2019; Ahmadian et al. 2024) and
 #   **REINFORCE++** (Hu 2025) are what became of it for language models. **A2C** is REINFORCE with a critic, one update a batch.
-# - **PPO** (Schulman et al. 2017) with **GAE** (Schulman et al. 2016) trained InstructGPT; its price, says the survey, is the
-#   critic, a second network of the same size.
+# - **PPO** (Schulman et al. 2017) with **GAE** (Schulman et al. 2016) trained InstructGPT (Ouyang et al. 2022); its price,
+#   says the survey, is the critic, a second network of the same size.
 # - **VinePPO** does without one by re-rolling, **VAPO** keeps it and mends it (as **VC-PPO** did before it: a warmed-up critic
 #   with a λ of its own), **LitePPO** shows how little is needed, **PSGPO** densifies the reward, **PF-PPO** filters it.
 #
@@ -614,13 +712,14 @@ survey_taxonomy.table("2.7/ppo")
 # %% [markdown]
 # **What does not transfer.** A critic is cheap here (a head on a network of 0.1 million weights) and dear where the policy
 # has billions. A critic is also *bad* here, since it must know sums that the policy itself barely knows. Re-rolls are cheap
-# because episodes have ten tokens. And a deterministic world with ten answers makes luck part of every number: one guess of
-# ten is right.
+# because a try has fewer than ten tokens. And a deterministic world with ten answers makes luck part of every number: one
+# guess of ten is right.
 #
 # ## Exercises
 #
 # **02.1 GAE over a mask.** Write `gae(rewards, values, mask, gamma, lam)` for one row of T tokens, some of them forced.
-# Time counts sampled tokens only; forced ones get 0. The check compares with the double sum.
+# Time counts sampled tokens only; forced ones get 0; behind the last sampled token the value is 0. The check compares with
+# the double sum.
 
 # %%
 def gae(rewards: list, values: list, mask: list, gamma: float, lam: float) -> list:
@@ -638,9 +737,9 @@ lab.check("02.1", gae)
 
 # %% [markdown]
 # **02.2 Unbiased, by enumeration.** A world of three tokens: the policy is softmax(θ) with probabilities `p`, token k earns
-# `R[k]`. Write `mean_estimate(p, R, G, weights)`: the mean, over all groups of G tries, of $\frac1G\sum_i A_i \nabla_\theta
-# \log p(a_i)$ with `A = weights([rewards of the group])`. Then compare leave-one-out with the exact gradient: you have
-# proved something.
+# `R[k]`. Write `mean_estimate(p, R, G, weights)`: the mean, over all groups of G tries (each group as likely as the product
+# of its probabilities), of $\frac1G\sum_i A_i \nabla_\theta \log p(a_i)$ with `A = weights([rewards of the group])`. Then
+# compare leave-one-out with the exact gradient: you have proved something.
 
 # %%
 def mean_estimate(p: list, R: list, G: int, weights) -> list:
@@ -702,14 +801,14 @@ lab.check("02.5", ppo_loss)
 # %% [markdown]
 # ## In short
 #
-# - A baseline must not know the action it judges. It makes the gradient independent of where rewards have their zero; whether it
-#   lowers the variance depends on that zero, and the best constant is not the mean reward.
+# - A baseline must not know the action it judges. It makes the gradient independent of where rewards have their zero;
+#   whether it lowers the variance depends on that zero, and the best constant is not the mean reward.
 # - PPO's clip is pessimistic: it stops what goes too far and still pulls back what goes astray. At the first update of a batch
 #   every ratio is 1; if not, two programs disagree.
-# - λ trades the critic's bias for the returns' variance. A critic can know which tasks are hard and still not know which step was
-#   wrong; re-rolls know.
-# - Verdicts, filters and reductions change *what is praised*. Each helps only as far as its judge, its scores or its groups can
-#   be trusted: count that before you count success.
+# - λ trades the critic's bias for the returns' variance. A critic can know which tasks are hard and still not know which
+#   step was wrong; re-rolls know.
+# - Verdicts, filters and reductions change *what is praised*. Each helps only as far as its judge, its scores or its groups
+#   can be trusted: count that before you count success.
 #
 # Next: [03 · Preferences](03_preferences.ipynb), or [04 · GRPO](04_grpo.ipynb), which takes the group's spread for the
 # critic.
@@ -719,4 +818,4 @@ lab.check("02.5", ppo_loss)
 # (A2C), arXiv 1602.01783. Schulman et al. 2016, arXiv 1506.02438. Schulman et al. 2017, arXiv 1707.06347. Yuan et al. 2025
 # (VC-PPO), arXiv 2503.01491. Yue et al. 2025 (VAPO), arXiv 2504.05118. Kazemnejad et al. 2024 (VinePPO), arXiv 2410.01679.
 # Dai et al. 2024 (PSGPO), arXiv 2410.17621. Shen et al. 2024 (PF-PPO), arXiv 2409.06957. Liu et al. 2025 (LitePPO), arXiv
-# 2508.08221.
+# 2508.08221. Ouyang et al. 2022 (InstructGPT), arXiv 2203.02155.
