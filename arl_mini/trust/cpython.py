@@ -3,15 +3,27 @@
     with Hardened() as box:
         box.run("import collections\\ncollections.Counter(text).most_common(1)", {"text": "abba"})
 
-A guard process (`guard.py`), started with an empty environment, has imported the usual modules once. For each program it
-forks a child, which gives up files and network (Landlock), every system call but some forty (seccomp), and memory,
-processor time and descriptors (resource limits), and only then reads the program. Nothing it starts can outlive it,
-for it can start nothing. Where the kernel lacks these, `Hardened` refuses; `Unconfined`, by name, runs without them.
+A guard process (`guard.py`), started with an empty environment, has imported the usual modules once. For each
+program it forks a watcher, which reads the program, forks a child and reads what the child says; the guard
+itself never holds a program or an answer, so no row can find another's in its memory. The child gives up
+files and network (Landlock), root's capabilities, every system call but some forty (seccomp), and memory,
+processor time and descriptors (resource limits), and only then runs the program. Nothing it starts can
+outlive it, for it can start nothing; child and watcher die with the guard. Where the kernel lacks these,
+`Hardened` refuses; `Unconfined`, by name, runs without them.
+
+Not promised: protection from faults of the kernel or the processor (a program may run machine code through
+ctypes); that time and process numbers tell nothing of other rows; the same outcome where a program asks for
+the time, for addresses (`id`, sets of objects) or for the system's chance (`os.urandom`); that the place of
+Python and of this file on the disk stays hidden (their names are in `sys`, their contents out of reach). The
+memory limit counts addresses: reserving much and using little meets it too. `Unconfined` lets everything
+through: files, network, the environment, processes that stay, memory without limit (also the caller's, which
+gathers the output); a program in it may write another's result, or stop the caller.
 """
 
 import base64
 import contextlib
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -27,7 +39,7 @@ GUARD = Path(__file__).with_name("guard.py")
 PROTECTIONS = ("Landlock (files, network)", "seccomp (system calls)")
 # What a program needs that only computes and writes to the two pipes it was given. All else answers EPERM.
 ALLOWED = (
-    "read write writev close lseek fstat mmap munmap mremap mprotect madvise brk futex getrandom getpid gettid "
+    "read write writev close lseek fstat mmap munmap mremap mprotect brk futex getrandom getpid gettid "
     "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack clock_gettime clock_getres clock_nanosleep nanosleep "
     "gettimeofday time times getrusage sched_yield select pselect6 poll ppoll restart_syscall exit exit_group"
 ).split()
@@ -82,7 +94,7 @@ class Hardened:
                 "everywhere; Unconfined() runs without protection"
             )
         self.limits, self._seccomp = limits, base64.b64encode(_filter()).decode()
-        self._lock, self._guard = threading.Lock(), None
+        self._lock, self._guard, self._process = threading.Lock(), None, os.getpid()
 
     def __enter__(self) -> "Hardened":
         return self
@@ -96,7 +108,8 @@ class Hardened:
         if guard is not None:
             guard.kill()
             guard.wait()
-            guard.stdin.close()
+            with contextlib.suppress(OSError):  # a request that the guard did not live to read
+                guard.stdin.close()
             guard.stdout.close()
 
     def _start(self) -> subprocess.Popen:
@@ -113,22 +126,25 @@ class Hardened:
     def run(self, code: str, inputs: dict | None = None) -> Outcome:
         """Runs a program; never raises, and never hangs, for what a program does."""
         request, began = packed(code, inputs).encode(), time.perf_counter()
+        if self._process != os.getpid():  # a fork: guard and (perhaps held) lock are the other's
+            self._lock, self._guard, self._process = threading.Lock(), None, os.getpid()
         with self._lock:
             guard = self._start()
             # The guard itself is told by the clock when to stop a child; this is for a guard that is gone.
             alarm = threading.Timer(self.limits.seconds + 5, guard.kill)
             alarm.start()
+            answer = {}
             try:
                 head = {"size": len(request), **vars(self.limits)}
                 guard.stdin.write(json.dumps(head).encode() + b"\n" + request)
                 guard.stdin.flush()
                 answer = json.loads(guard.stdout.readline() or b"{}")
             except (OSError, ValueError):
-                answer = {}
-            finally:
+                pass
+            finally:  # also when the caller was interrupted: the next row must not read this one's answer
                 alarm.cancel()
-            if not answer:
-                self.close()
+                if not answer:
+                    self.close()
         return _outcome(answer, self.limits, time.perf_counter() - began)
 
 
@@ -138,8 +154,11 @@ def _outcome(answer: dict, limits: Limits, seconds: float) -> Outcome:
     output = said[: limits.output].decode(errors="replace")
 
     def ended(status: str, error: str, value: object = None) -> Outcome:
-        return Outcome(status, value, output, " ".join(error.split())[:300], seconds)
+        line = " ".join(error.split())[:300].encode(errors="replace").decode()
+        return Outcome(status, value, output, line, seconds)
 
+    if answer.get("stopped") == "value":
+        return ended("error", f"the value is too large: {limits.value:,} bytes as JSON are allowed")
     if answer.get("stopped"):
         return ended(answer["stopped"], f"stopped: {answer['stopped']}")
     try:

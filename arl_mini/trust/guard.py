@@ -1,7 +1,8 @@
 """The process that starts and watches confined children. Run by `cpython.py`; imports nothing but the standard library.
 
     guard.py probe            prints the kernel's Landlock version
-    guard.py serve            line 1: the seccomp program; then a head line and a program, one after another
+    guard.py serve            line 1: the seccomp program; then a head line and a program, one after another.
+                              Guard, watcher, child: three processes, so that the guard knows no answer
     guard.py once FILE        runs the program on standard input unconfined; its value goes into FILE
 """
 
@@ -39,7 +40,8 @@ import typing  # noqa: F401
 import unicodedata  # noqa: F401
 
 CREATE_RULESET, RESTRICT_SELF = 444, 446  # Landlock's system calls, the same on every machine
-NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER = 38, 22, 2
+DEATH_SIGNAL, NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER = 1, 38, 22, 2
+CAPABILITIES = 0x20080522  # the version of the kernel's structure, 64 bits a set
 RESULT = 3  # the child's descriptor for its value; 0 is empty, 1 and 2 are its output
 
 
@@ -76,7 +78,7 @@ def checked(result: int, name: str) -> int:
 
 
 def confine(libc, seccomp: bytes, memory: int, seconds: float) -> None:
-    """Gives up files, network, signals to others, and every system call that the filter does not allow."""
+    """Gives up files, network, signals to others, root's powers, and all system calls not allowed."""
     import resource
 
     here = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -87,6 +89,8 @@ def confine(libc, seccomp: bytes, memory: int, seconds: float) -> None:
     for kind, amount in limits.items():
         resource.setrlimit(kind, (amount, amount))
     checked(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    nothing = (ctypes.c_uint32 * 6)()
+    checked(libc.capset((ctypes.c_uint32 * 2)(CAPABILITIES, 0), nothing), "giving up capabilities")
     version = checked(libc.syscall(CREATE_RULESET, None, 0, 1), "Landlock")
     files = (1 << {1: 13, 2: 14}.get(version, 15)) - 1 | (1 << 15 if version >= 5 else 0)
     rules = (ctypes.c_uint64 * 3)(files, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
@@ -102,13 +106,8 @@ def confine(libc, seccomp: bytes, memory: int, seconds: float) -> None:
     checked(libc.prctl(SET_SECCOMP, FILTER, ctypes.byref(program), 0, 0), "seccomp")
 
 
-def child(libc, seccomp: bytes, head: dict, output: int, result: int) -> None:
-    """Reads the program, gives up all power, runs it; does not return."""
-    request, left = [], head["size"]
-    while left:
-        part = os.read(0, left)
-        request.append(part)
-        left -= len(part)
+def child(libc, seccomp: bytes, head: dict, request: bytes, output: int, result: int) -> None:
+    """Gives up all power, runs the program; does not return."""
     empty = os.open(os.devnull, os.O_RDONLY)
     for here, there in ((empty, 0), (output, 1), (output, 2), (result, RESULT)):
         os.dup2(here, there)
@@ -121,7 +120,7 @@ def child(libc, seccomp: bytes, head: dict, output: int, result: int) -> None:
     random.seed(0)
     sys.argv[:] = [""]
     confine(libc, seccomp, head["memory"], head["seconds"])
-    text = told(b"".join(request))
+    text = told(request)
     try:
         sys.stdout.flush()
     finally:
@@ -131,7 +130,7 @@ def child(libc, seccomp: bytes, head: dict, output: int, result: int) -> None:
         os._exit(0)
 
 
-# --- the guard --------------------------------------------------------------------------------------------
+# --- the watcher and the guard ----------------------------------------------------------------------------
 
 
 def watch(number: int, output: int, result: int, head: dict) -> dict:
@@ -141,7 +140,7 @@ def watch(number: int, output: int, result: int, head: dict) -> dict:
     end, open_pipes = time.monotonic() + head["seconds"], {output, result}
     while open_pipes and not stopped:
         ready, _, _ = select.select(list(open_pipes), [], [], max(0.0, end - time.monotonic()))
-        if not ready:
+        if not ready or time.monotonic() > end:  # a trickle must not keep the clock from being looked at
             stopped = "timeout"
         for pipe in ready:
             part = os.read(pipe, 65536)
@@ -149,7 +148,7 @@ def watch(number: int, output: int, result: int, head: dict) -> dict:
             if not part:
                 open_pipes.discard(pipe)
             elif len(heard[pipe]) > most[pipe]:
-                stopped = "output"
+                stopped = "output" if pipe == output else "value"
     exit_status = finish(number, kill=bool(open_pipes), end=end)
     if exit_status is None:
         stopped = stopped or "timeout"
@@ -174,25 +173,49 @@ def packed(part: bytearray, most: int) -> str:
     return base64.b64encode(part[:most]).decode()
 
 
+def tie(libc, parent: int) -> None:
+    """From here on this process dies when its parent does."""
+    checked(libc.prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0), "the death signal")
+    if os.getppid() != parent:
+        os._exit(70)
+
+
+def row(control, libc, seccomp: bytes, head: dict) -> None:
+    """The watcher: reads a program, lets a child run it, writes the answer; does not return."""
+    request, me = bytearray(), os.getpid()
+    while len(request) < head["size"]:
+        if not (part := control.read(head["size"] - len(request))):
+            os._exit(70)
+        request += part
+    output, result = os.pipe(), os.pipe()
+    number = os.fork()
+    if number == 0:
+        tie(libc, me)
+        child(libc, seccomp, head, bytes(request), output[1], result[1])
+    for pipe in (output[1], result[1]):
+        os.close(pipe)
+    answer = watch(number, output[0], result[0], head)
+    os.write(1, json.dumps(answer).encode() + b"\n")
+    os._exit(0)
+
+
 def serve() -> None:
-    """Program after program, until the input ends."""
+    """Program after program, until the input ends or a watcher fails: half a program may lie there."""
+    import gc
+    import resource  # noqa: F401  here, so that no child has to read it from disk
+
+    gc.freeze()  # a collection in a child would copy all of the guard's memory
     control, libc = os.fdopen(os.dup(0), "rb", buffering=0), ctypes.CDLL(None, use_errno=True)
-    seccomp = base64.b64decode(control.readline())
-    while line := control.readline():
-        head = json.loads(line)
-        output, result = os.pipe(), os.pipe()
+    seccomp, me, status = base64.b64decode(control.readline()), os.getpid(), 0
+    while not status and (line := control.readline()):
         number = os.fork()
         if number == 0:
             try:
-                child(libc, seccomp, head, output[1], result[1])
+                tie(libc, me)
+                row(control, libc, seccomp, json.loads(line))
             finally:
                 os._exit(70)
-        for pipe in (output[1], result[1]):
-            os.close(pipe)
-        answer = watch(number, output[0], result[0], head)
-        for pipe in (output[0], result[0]):
-            os.close(pipe)
-        os.write(1, json.dumps(answer).encode() + b"\n")
+        _, status = os.waitpid(number, 0)
 
 
 def once(path: str) -> None:

@@ -7,9 +7,14 @@ A program gets inputs by name and hands back the value of its last expression; b
 verdict on the value belongs to the caller: whatever runs beside a program, that program may have changed.
 `Subset` has no `yield`, no `match`, few modules, no files, no network: see pydantic-monty. Where a task needs all of
 Python, `Hardened` runs CPython in a child process that Linux confines.
+
+Not promised: that a faulty interpreter or kernel keeps its word; that time, load and sizes tell nothing of a
+program; that the value is right or the status honest (a program may raise a PermissionError of its own); that
+the texts are harmless where they are shown (they may hold markup or terminal codes: escape them).
 """
 
 import json
+import os
 import time
 from dataclasses import dataclass
 
@@ -59,10 +64,30 @@ def packed(code: str, inputs: dict | None) -> str:
         raise TypeError(f"inputs must be plain data (what JSON can hold): {error}") from error
 
 
+def _fits(value: object, largest: int) -> bool:
+    """Whether so many bytes can hold it: ten lists of ten lists of … share memory until written."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (list, tuple, dict, str)):
+            largest -= len(item)
+        largest -= 1 + (item.bit_length() // 4 if isinstance(item, int) else 0)
+        if largest < 0:
+            return False
+        if isinstance(item, (list, tuple, dict)):
+            pending.extend(item)
+        if isinstance(item, dict):
+            pending.extend(item.values())
+    return True
+
+
 def plain(value: object, largest: int) -> tuple[object, str]:
     """(the value as plain data, ""), or (None, what is wrong with it)."""
+    if not _fits(value, 2 * largest):
+        return None, f"the value is too large: {largest:,} bytes as JSON are allowed"
     try:
         text = json.dumps(value, allow_nan=False)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair cannot be saved
     except (TypeError, ValueError, RecursionError) as error:
         return None, f"the value is no plain data: {error}"
     if len(text) > largest:
@@ -75,6 +100,7 @@ class Subset:
 
     Nothing of the machine can be reached from it: no files, environment, network, processes or C code exist there; memory,
     time, recursion and output are counted. Clock and chance are fixed, so a program gives the same outcome each time.
+    It does not outlive a fork: start processes that run rows by "spawn", or make the first `Subset` in them.
     """
 
     def __init__(self, limits: Limits = Limits()):
@@ -82,7 +108,7 @@ class Subset:
 
         from pydantic_monty import Monty, RandomSeed, ResourceLimits
 
-        self.limits = limits
+        self.limits, self._process = limits, os.getpid()
         self._clock = dict(
             datetime=datetime.datetime(2026, 1, 1), sleep="zero", process_time="zero", random_start=RandomSeed(seed=0)
         )
@@ -100,13 +126,19 @@ class Subset:
 
     def close(self) -> None:
         """Ends the interpreter's process."""
-        self._pool.__exit__(None, None, None)
+        if self._process == os.getpid():
+            self._pool.__exit__(None, None, None)
 
     def run(self, code: str, inputs: dict | None = None) -> Outcome:
         """Runs a program; never raises for what a program does."""
         from pydantic_monty import CollectString, MontyError
 
         packed(code, inputs)
+        if self._process != os.getpid():
+            raise RuntimeError(
+                f"this Subset belongs to process {self._process}, and this is its fork {os.getpid()}; hint: "
+                "start processes by 'spawn', or make the first Subset in the process that uses it"
+            )
         heard, began = CollectString(max_bytes=self.limits.output), time.perf_counter()
         status, value, error = "ok", None, ""
         try:
@@ -124,8 +156,9 @@ def _verdict(kind: str, error: str, limits: Limits) -> str:
     """The status that an error of the interpreter stands for."""
     if kind in ("MontySyntaxError", "MontyTypingError") or error.startswith(("PermissionError", "NotImplementedError")):
         return "refused"
-    if error.startswith("TimeoutError: feed time limit"):
+    late = kind == "MontyCrashedError" and "request timeout" in error  # ended from outside
+    if late or error.startswith("TimeoutError: feed time limit"):
         return "timeout"
-    if error.startswith("MemoryError: memory limit"):
+    if error.startswith(("MemoryError: memory limit", "MemoryError: the worker exceeded its memory limit")):
         return "output" if error.endswith(f"> {limits.output} bytes") else "memory"
     return "error"
