@@ -152,10 +152,11 @@ def planted(
     """How often KTAE puts the word that decides success among a group's three heaviest; ties count in part.
 
     Success is planted: a reply is right if it holds the word; with probability `noise` the verdict is turned.
+    Full weight: how many words weigh at least 0.99.
     """
     tried = evaluate.episodes(policy, envs.Taste(), groups, tries, seed=seed, limits=REPLY)
     token, rng = encode(policy.tokenizer, word)[0], np.random.default_rng(seed)
-    top, uniform = [], []
+    top, uniform, full = [], [], []
     for first in range(0, len(tried), tries):
         said = [e.tokens[e.mask > 0].tolist() for e in tried[first : first + tries]]
         right = [(token in s) != (rng.random() < noise) for s in said]
@@ -165,7 +166,9 @@ def planted(
             ties = sum(w == weights[token] for w in weights.values())
             top.append(min(max((3 - above) / ties, 0.0), 1.0))
             uniform.append(3 / len(weights))
-    return {"in the top 3": float(np.mean(top)), "by chance": float(np.mean(uniform))}
+            full.append(sum(w >= 0.99 for w in weights.values()))
+    found = {"in the top 3": top, "by chance": uniform, "full weight": full}
+    return {name: float(np.mean(x)) for name, x in found.items()}
 
 
 # --- GiGPO ------------------------------------------------------------------------------------------------

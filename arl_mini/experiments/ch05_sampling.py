@@ -12,6 +12,7 @@ from ..algorithms.base import Sampler
 from ..algorithms.sampling import by_group
 from ..batch import Batch, Episode, collate
 from ..models.score import score
+from ..models.tokenizer import encode
 from ..rollout import Limits, branch, rollout
 from .ch05 import CALC, CHAIN, NAME, THREE
 from .kinds import FRESH_SEEDS, ByReward, Experiment
@@ -171,22 +172,25 @@ def distinct(algorithm: GRPO, policy, seed: int) -> dict[str, float]:
     return {"different tries": len(different), "tokens": spent, "per 1,000 tokens": rate}
 
 
-def unsure_turns(policy, seed: int, tasks: int = 64, rerolls: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Of each turn after a tool's answer: ΔH as in ARPO, the variance of success among `rerolls` branches."""
+def unsure_turns(policy, seed: int, tasks: int = 64, rerolls: int = 8) -> tuple[np.ndarray, ...]:
+    """Turns after an answer: ΔH as in ARPO, variance of success in `rerolls` branches, was it ` down`?"""
     env, limits = envs.Calc(("product",), failing=0.3), CALC["limits"]
     first = 10_000 * (seed + 1)
     tried = rollout(policy, env, range(first, first + tasks), 2, seed=seed, limits=limits)
     tried = [e for e in tried if e.turns > 1]
     with torch.no_grad():
         entropy = score(policy, collate(tried)).entropy.numpy()
-    rise, places = [], []
+    (word,) = encode(policy.tokenizer, " down")
+    rise, places, down = [], [], []
     for i, e in enumerate(tried):
         mean = [entropy[i, : len(e)][(e.turn == k) & (e.mask > 0)][:20].mean() for k in range(e.turns)]
         rise += [(mean[k] - mean[0]) / np.log(len(e.tokenizer)) for k in range(1, e.turns)]
         places += [(e, int(np.argmax(e.turn == k))) for k in range(1, e.turns)]
+        heard = [e.tokens[(e.turn == k - 1) & (e.mask == 0)] for k in range(1, e.turns)]
+        down += [bool((tokens == word).any()) for tokens in heard]
     again = branch(policy, env, *zip(*places), rerolls, seed=seed, limits=limits)
     won = np.array([e.success for e in again], float).reshape(len(places), rerolls)
-    return np.array(rise), won.var(1, ddof=1)
+    return np.array(rise), won.var(1, ddof=1), np.array(down)
 
 
 def branched(rise: np.ndarray, variance: np.ndarray, arpo: ARPO) -> float:
