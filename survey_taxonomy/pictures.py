@@ -236,7 +236,7 @@ def lineage(taxonomy: Taxonomy, lang: str = "en", root: str = "reinforce") -> Pi
         14 + row * line,
         "lineage",
         body,
-        f"{row} algorithms below {names[root]}, each with what it changes.",
+        f"{row - 1} algorithms below {names[root]}, each with what it changes.",
     )
 
 
