@@ -376,6 +376,13 @@ assert torch.allclose(by_hand, ops.row_mean(PassAtK(k=4).advantages(eight), eigh
 print("a right try:", f"{by_hand[0]:.2f},", "a wrong one:", f"{by_hand[1]:.2f}")
 
 # %% [markdown]
+# Under the lens, beside GRPO: the same clip, the same push for each token; but a success where successes are common (below, on
+# the right of *a success among easy or hard tasks*) earns nothing any more.
+
+# %%
+lab.lens(GRPO, PassAtK)
+
+# %% [markdown]
 # **Claims**, for chains of three sums and $k = 4$, after 25 updates, in every seed: pass@8 is at least GRPO's
 # (1); the entropy is higher (2); pass@1 is at most 0.02 higher (3).
 
