@@ -62,7 +62,7 @@ class Lens:
 
         sides, picture = (self.contrast.left, self.contrast.right), io.StringIO()
         with style.context():
-            figure = Figure(figsize=(9.6, 5.6), layout="constrained")
+            figure = Figure(figsize=(8.8, 5.4), layout="constrained")
             (left, right, ratio), (length, success, words) = figure.subplots(2, 3)
             weight_map(left, sides[0])
             weight_map(right, sides[1])
