@@ -4,7 +4,7 @@ The first half, estimates of a policy that stays as it is, is in ch02_estimates.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -23,8 +23,9 @@ from ..models.score import score
 from ..models.tokenizer import END, THINK_END, encode
 from ..rollout import Limits, demonstrate, rollout
 from ..train import Record, backward, train
-from .ch02_estimates import CHAIN, HARD, LIMITS, nothing, tasks, tries
-from .kinds import FRESH_SEEDS, Experiment
+from .ch02_estimates import CHAIN, HARD, LIMITS, tasks, tries
+from .kinds import FRESH_SEEDS, ByReward, Experiment
+from .watched import Noted, nothing
 
 WORLD, LONG = envs.Chain((1, 3)), envs.Chain((1, 6))
 SPARSE = envs.Chain((2, 3), "chain")  # pays only where every step is written, and right
@@ -100,20 +101,6 @@ def first_error(policy, critic, seed: int) -> float:
 
 
 # --- runs whose records say more ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A run whose records also hold what watch(record) → numbers says of their episodes."""
-
-    env: Env
-    algorithm: Algorithm
-    watch: Callable[[Record], dict[str, float]]
-    settings: dict
-
-    def __call__(self, policy, seed: int) -> Iterator[dict]:
-        for record in train(policy, self.env, self.algorithm, **self.settings | {"seed": seed}):
-            yield record.numbers() | self.watch(record)
 
 
 def steps_right(record: Record) -> dict[str, float]:
@@ -229,8 +216,8 @@ def measure(policy) -> dict[str, float]:
     }
 
 
-def _watched(env: Env, algorithm: Algorithm, watch, **changes) -> Watched:
-    return Watched(env, algorithm, watch, CHAIN | changes)
+def _watched(env: Env, algorithm: Algorithm, watch, **changes) -> Noted:
+    return Noted(ByReward(env, algorithm, CHAIN | changes), lambda _, record: watch(record))
 
 
 NOISY, THREE = NoisyRewardModel((1, 3)), FRESH_SEEDS[:3]

@@ -19,6 +19,7 @@ from ..models.score import score
 from ..rollout import Limits, branch, rollout
 from ..train import train
 from .kinds import FRESH_SEEDS, Experiment
+from .watched import nothing
 
 LIMITS = Limits(turn_tokens=12, turns=1, total=48)
 CHAIN = dict(steps=25, prompts=16, tries=8, lr=1e-3, limits=LIMITS)
@@ -237,11 +238,6 @@ def rerolled(policy, episodes, at: Sequence[int], n: int, seed: int) -> tuple[Te
     again = branch(policy, HARD, episodes, at, n, seed=seed, limits=LIMITS)
     spent = sum(int(e.mask[p:].sum()) for e, p in zip(again, np.repeat(at, n), strict=True))
     return torch.tensor([e.reward for e in again]).view(-1, n).mean(1), spent
-
-
-def nothing(policy) -> dict[str, float]:
-    """For arms whose rows hold all there is to know."""
-    return {}
 
 
 EXPERIMENTS = {

@@ -1,7 +1,6 @@
 """Chapter 04: what GRPO and its variants change, each measured on the quantity its paper is about."""
 
 import random
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,34 +9,19 @@ from torch import Tensor
 
 from .. import envs, evaluate
 from ..algorithms import CHORD, DAPO, GMPO, GRPO, GSPO, LUFFY, PAPO, DrGRPO
-from ..algorithms.base import Algorithm, Sampler
+from ..algorithms.base import Sampler
 from ..batch import Batch, Episode, collate
-from ..envs.base import Env
 from ..models.score import score
 from ..ops import group_signal, group_zscore, per_token, row_mean
 from ..rollout import Limits
-from ..train import Record, Run, train
+from ..train import Record, Run
 from .kinds import FRESH_SEEDS, ByReward, Experiment
+from .watched import Noted, counted
 
 CHAIN = dict(steps=25, prompts=16, tries=8, lr=3e-4, limits=Limits(turn_tokens=12, turns=1, total=40))
 SHORT, LONG = envs.Chain((2, 3)), envs.Chain((4, 4), score="chain")
 REUSED = CHAIN | dict(epochs=4)  # every batch is used for four updates, so ratios leave 1
 LIMITS = CHAIN["limits"]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Train by reinforcement, with numbers of each step beside those of its record: watch(run, record)."""
-
-    env: Env
-    algorithm: Algorithm
-    settings: dict
-    watch: Callable[[Run, Record], dict[str, float]]
-
-    def __call__(self, policy, seed: int) -> Iterator[dict]:
-        run = train(policy, self.env, self.algorithm, **self.settings | {"seed": seed})
-        for record in run:
-            yield record.numbers() | self.watch(run, record)
 
 
 # --- DAPO: what is thrown away, and how fast a rare habit can grow ----------------------------------------
@@ -48,13 +32,10 @@ class CountedDAPO(DAPO):
     """DAPO that keeps in the run's memory how many tokens the step sampled, dropped groups included."""
 
     def plan(self, sampler: Sampler) -> list[Episode]:
-        def counted(seeds, tries):
-            tried = sampler.rollout(seeds, tries)
-            sampler.memory["sampled"] += sum(int(e.mask.sum()) for e in tried)
-            return tried
-
-        sampler.memory["sampled"] = 0
-        return super().plan(replace(sampler, rollout=counted))
+        spent = [0]
+        kept = super().plan(counted(sampler, spent))
+        sampler.memory["sampled"] = spent[0]
+        return kept
 
 
 def watch_groups(run: Run, record: Record) -> dict[str, float]:
@@ -226,9 +207,9 @@ EXPERIMENTS = {
         "What DAPO's refilled groups cost and what a wider upper clip lets grow; batches used four times.",
         "chain-atoms",
         {
-            "GRPO": Watched(SHORT, GRPO(), REUSED, watch_groups),
+            "GRPO": Noted(ByReward(SHORT, GRPO(), REUSED), watch_groups),
             **{
-                f"DAPO, upper clip {clip}": Watched(SHORT, CountedDAPO(clip_high=clip), REUSED, watch_groups)
+                f"DAPO, upper clip {clip}": Noted(ByReward(SHORT, CountedDAPO(clip_high=clip), REUSED), watch_groups)
                 for clip in (0.2, 0.28, 0.6)
             },
         },
@@ -238,7 +219,7 @@ EXPERIMENTS = {
         "Ratios of tokens and of whole replies after four updates on each batch, at two learning rates.",
         "chain-atoms",
         {
-            f"{type(a).__name__}, lr {name}": Watched(SHORT, a, REUSED | dict(lr=lr), watch_ratios)
+            f"{type(a).__name__}, lr {name}": Noted(ByReward(SHORT, a, REUSED | dict(lr=lr)), watch_ratios)
             for name, lr in (("3e-4", 3e-4), ("1e-3", 1e-3))
             for a in (GRPO(), GSPO(), GMPO())
         },

@@ -14,7 +14,7 @@ from ..batch import Batch, Episode, collate
 from ..models.score import score
 from ..models.tokenizer import encode
 from ..rollout import Limits, branch, rollout
-from .ch05 import CALC, CHAIN, NAME, THREE
+from .ch05 import CALC, CHAIN, NAME, THREE, measure_three
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Watched, planned
 
@@ -92,11 +92,6 @@ def measure_far(policy) -> dict[str, float]:
 def measure_four(policy) -> dict[str, float]:
     """Success without hints on 256 held-out chains of four sums, every step written."""
     return {"success": evaluate.success(policy, envs.Chain((4, 4), "chain"), limits=LONG).mean}
-
-
-def measure_three(policy) -> dict[str, float]:
-    """Success on 256 held-out quests with three rooms."""
-    return {"success": evaluate.success(policy, envs.Quest(3, 8), limits=THREE["limits"]).mean}
 
 
 def look_weight(batch: Batch) -> dict[str, float]:

@@ -21,6 +21,7 @@ from ..models.score import Scores, score
 from ..rollout import Limits, rollout
 from ..train import Run, Settings
 from .kinds import Experiment
+from .watched import counted, sampled
 
 if TYPE_CHECKING:
     from . import Recorded
@@ -33,11 +34,6 @@ UPDATES = 24  # of an offline fit, whose budget goes into its data
 RATES = (1e-4, 3e-4, 1e-3)
 
 
-def sampled(episodes: Sequence[Episode]) -> int:
-    """Sampled tokens in all."""
-    return int(sum(e.mask.sum() for e in episodes))
-
-
 class Metered(Run):
     """A run that knows what it cost: every token it sampled, kept or not, and the expert's that it was shown.
 
@@ -47,34 +43,22 @@ class Metered(Run):
     def __init__(self, policy, algorithm: Algorithm, lr: float, seed: int, **changes):
         settings = Settings(**{**SETTINGS, "lr": lr, "seed": seed, **changes})
         super().__init__(policy, TASK, algorithm, settings)
-        self.spent = self.shown = 0
+        self.made, self.shown = [0], 0
+
+    @property
+    def spent(self) -> int:
+        """Tokens sampled so far."""
+        return self.made[-1]
 
     def _sampler(self) -> Sampler:
-        base = super()._sampler()
-
-        def spend(episodes: list[Episode], known: int = 0) -> list[Episode]:
-            self.spent += sampled(episodes) - known
-            return episodes
+        base = counted(super()._sampler(), self.made)
 
         def demonstrate(seeds: Sequence[int]) -> list[Episode]:
             shown = base.demonstrate(seeds)
             self.shown += sampled(shown)
             return shown
 
-        def fork(episodes, positions, tries):
-            known = sum(int(e.mask[:p].sum()) for e, p in zip(episodes, positions))
-            return spend(base.fork(episodes, positions, tries), tries * known)
-
-        def branch(episodes, turns, tries):
-            known = sum(int(e.mask[e.turn < k].sum()) for e, k in zip(episodes, turns))
-            return spend(base.branch(episodes, turns, tries), tries * known)
-
-        return replace(
-            base,
-            rollout=lambda seeds, tries: spend(base.rollout(seeds, tries)),
-            retry=lambda episodes: spend(base.retry(episodes), sampled(episodes)),
-            demonstrate=demonstrate, fork=fork, branch=branch,
-        )  # fmt: skip
+        return replace(base, demonstrate=demonstrate)
 
 
 def held_out(policy) -> float:

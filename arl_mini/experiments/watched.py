@@ -7,16 +7,22 @@ from torch import Tensor
 
 from ..algorithms.base import Algorithm, Sampler
 from ..batch import Batch, Episode
+from ..train import Record, Run
 from .kinds import ByReward
 
 TOLD = ("step", "reward", "success", "entropy", "signal_share", "tokens")
+
+
+def sampled(episodes: Sequence[Episode]) -> int:
+    """Sampled tokens in all."""
+    return int(sum(e.mask.sum() for e in episodes))
 
 
 def counted(sampler: Sampler, spent: list[int]) -> Sampler:
     """A sampler that adds each token it generates to spent[-1]; a shared beginning is generated once."""
 
     def note(made: list[Episode], known: int) -> list[Episode]:
-        spent[-1] += int(sum(e.mask.sum() for e in made)) - known
+        spent[-1] += sampled(made) - known
         return made
 
     def rollout(seeds: Sequence[int], tries: int) -> list[Episode]:
@@ -30,7 +36,10 @@ def counted(sampler: Sampler, spent: list[int]) -> Sampler:
         known = sum(int(e.mask[e.turn < k].sum()) for e, k in zip(episodes, turns, strict=True))
         return note(sampler.branch(episodes, turns, tries), known * tries)
 
-    return replace(sampler, rollout=rollout, fork=fork, branch=branch)
+    def retry(episodes: Sequence[Episode]) -> list[Episode]:
+        return note(sampler.retry(episodes), sampled(episodes))
+
+    return replace(sampler, rollout=rollout, fork=fork, branch=branch, retry=retry)
 
 
 def watching(algorithm: Algorithm, spent: list[int], seen: list[Batch]) -> Algorithm:
@@ -49,9 +58,23 @@ def watching(algorithm: Algorithm, spent: list[int], seen: list[Batch]) -> Algor
     return Watching(**{f.name: getattr(algorithm, f.name) for f in fields(algorithm)})
 
 
-def nothing(batch: Batch) -> dict[str, float]:
-    """No more numbers."""
+def nothing(_) -> dict[str, float]:
+    """No numbers, of whatever there is to look at."""
     return {}
+
+
+@dataclass(frozen=True)
+class Noted:
+    """An arm whose records also hold the numbers of note(run, record)."""
+
+    arm: ByReward
+    note: Callable[[Run, Record], dict[str, float]]
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        """Yields plain records."""
+        run = self.arm(policy, seed)
+        for record in run:
+            yield record.numbers() | self.note(run, record)
 
 
 @dataclass(frozen=True)
