@@ -8,7 +8,7 @@ policy said. State depends only on seed and actions. One action format for all: 
 import copy
 import math
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..models.tokenizer import ACT, ACT_END, SPECIALS
 
@@ -78,6 +78,13 @@ def parse_act(said: str) -> list[str] | None:
     if any(token in command for token in SPECIALS) or any(token in head for token in (ACT_END,)):
         return None
     return command.split() or None
+
+
+def within(reply: Reply, turns: int, limit: int) -> Reply:
+    """The reply, or the same as the end of an episode that failed where the world's own limit of turns is reached."""
+    if reply.done or turns < limit:
+        return reply
+    return replace(reply, truncated=True, info={**reply.info, "success": False})
 
 
 def malformed(hint: str, **info) -> Reply:

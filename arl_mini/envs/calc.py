@@ -5,7 +5,7 @@ import operator
 import random
 
 from .base import Env, Reply, act, malformed, parse_act
-from ..models.tokenizer import ACT, ACT_END, END
+from ..models.tokenizer import ACT_END, END
 
 OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from .base import Env, Reply, act, malformed, parse_act
+from .base import Env, Reply, act, malformed, parse_act, within
 
 RAW = ("wood", "stone", "fibre", "ore")
 # Thing → what it takes; a station is needed and stays.
@@ -73,10 +73,7 @@ class Craft(Env):
 
     def step(self, said: str) -> Reply:
         self.turns += 1
-        reply = self._act(parse_act(said))
-        if reply.done or self.turns < self.limit:
-            return reply
-        return Reply(reply.text, reply.reward, truncated=True, info={"success": False, **reply.info})
+        return within(self._act(parse_act(said)), self.turns, self.limit)
 
     def _act(self, words: list[str] | None) -> Reply:
         match words:

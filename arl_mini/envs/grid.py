@@ -3,8 +3,9 @@
 import collections
 import os
 import random
+from dataclasses import replace
 
-from .base import Env, Reply, act, malformed, parse_act
+from .base import Env, Reply, act, malformed, parse_act, within
 
 COMMANDS = ("left", "right", "forward", "pick", "toggle")  # MiniGrid's actions 0, 1, 2, 3 and 5
 GOALS = {"goal": "go to goal", "key": "pick key", "door": "open door"}
@@ -73,10 +74,10 @@ class Grid(Env):
 
     def step(self, said: str) -> Reply:
         self.turns += 1
-        reply = self._act(parse_act(said))
-        if reply.done or self.turns < self.limit:
+        reply = within(self._act(parse_act(said)), self.turns, self.limit)
+        if not reply.truncated:
             return reply
-        return Reply(reply.text, -self._paid(), truncated=True, info={**reply.info, "success": False, "spl": 0.0})
+        return replace(reply, reward=-self._paid(), info={**reply.info, "spl": 0.0})
 
     def _paid(self) -> float:
         return (self.hint or 0.0) * self.plans

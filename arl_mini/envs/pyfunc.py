@@ -4,7 +4,8 @@ import functools
 import random
 from collections.abc import Callable
 
-from .base import Env, Reply, act, malformed, parse_act
+from .base import Env, Reply, act, malformed, parse_act, within
+from ..models.tokenizer import ACT, ACT_END
 
 # Kind → an expression of x with constants a and b, and the inputs it is asked about.
 NUMBERS = {
@@ -71,16 +72,12 @@ class PyFunc(Env):
         return [rng.randint(0, 9) for _ in range(rng.randint(2, 4))]
 
     def step(self, said: str) -> Reply:
+        self.tried += 1
         if parse_act(said) is None:
-            self.tried += 1
             reply = malformed("say act", **self._info(ran=False))
         else:
-            body = said.partition("<act>")[2].rstrip().removesuffix("</act>").strip()
-            self.tried += 1
-            reply = self._judged(body)
-        if reply.done or self.tried < self.tries:
-            return reply
-        return Reply(reply.text, truncated=True, info={**reply.info, "success": False})
+            reply = self._judged(said.partition(ACT)[2].rstrip().removesuffix(ACT_END).strip())
+        return within(reply, self.tried, self.tries)
 
     def _judged(self, body: str) -> Reply:
         code = "def f(x):\n  " + "\n  ".join(line.strip() for line in body.split(";")) + "\n[f(x) for x in inputs]"

@@ -2,7 +2,7 @@
 
 import random
 
-from .base import Env, Reply, act, malformed, parse_act
+from .base import Env, Reply, act, malformed, parse_act, within
 
 WAYS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 ROOMS = ("hall", "attic", "cellar", "kitchen", "library", "tower", "garden", "chapel", "stable", "cave")
@@ -60,10 +60,7 @@ class Quest(Env):
 
     def step(self, said: str) -> Reply:
         self.turns += 1
-        reply = self._act(parse_act(said))
-        if reply.done or self.turns < self.limit:
-            return reply
-        return Reply(reply.text, truncated=True, info={**reply.info, "success": False})
+        return within(self._act(parse_act(said)), self.turns, self.limit)
 
     def _act(self, words: list[str] | None) -> Reply:
         exits = self._exits(self.here)

@@ -3,8 +3,9 @@
 import functools
 import random
 import sqlite3
+from dataclasses import replace
 
-from .base import Env, Reply, act, malformed, parse_act
+from .base import Env, Reply, act, malformed, parse_act, within
 
 PEOPLE = tuple(
     "ada ben cleo dan eva finn gus hana ivo jana karl lena milo nora otto pia quin rosa sven tess uma vera will xena yara zoe".split()
@@ -88,11 +89,8 @@ class Wiki(Env):
 
     def step(self, said: str) -> Reply:
         self.turns += 1
-        reply = self._act(parse_act(said))
-        if reply.done or self.turns < self.limit:
-            return reply
-        cost = self.price * self.searches
-        return Reply(reply.text, -cost, truncated=True, info={**reply.info, "success": False})
+        reply = within(self._act(parse_act(said)), self.turns, self.limit)
+        return replace(reply, reward=-self.price * self.searches) if reply.truncated else reply
 
     def _act(self, words: list[str] | None) -> Reply:
         match words:
