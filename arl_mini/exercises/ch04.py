@@ -1,7 +1,6 @@
 """Chapter 04: what a token weighs, what an estimate of a KL pulls at, refilling, long ratios, the axis."""
 
 import math
-import random
 import statistics
 from numbers import Real
 

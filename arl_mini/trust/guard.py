@@ -35,7 +35,7 @@ import string  # noqa: F401
 import sys
 import textwrap  # noqa: F401
 import time
-import types
+import types  # noqa: F401
 import typing  # noqa: F401
 import unicodedata  # noqa: F401
 

@@ -1,7 +1,7 @@
 """Training as an iterator: what a record says, what a seed fixes, what is asked of the world, what goes wrong aloud."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest

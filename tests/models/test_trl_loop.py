@@ -1,13 +1,12 @@
 """A whole step of TRL's GRPO with its tool loop, on our tokenizer and an exported TinyLM."""
 
-import numpy as np
 import pytest
 import torch
 
 from arl_mini import imitate
-from arl_mini.batch import Episode
 from arl_mini.models import TinyLM
-from arl_mini.models.tokenizer import build, encode
+from arl_mini.models.tokenizer import build
+from tests.bridges.peers import episode
 
 pytestmark = pytest.mark.slow
 
@@ -21,10 +20,7 @@ def taught() -> TinyLM:
         ("<system> tools py ( expression ) .<user> one<bot>", 0), ("<act> py expression = 4*2</act>", 1),
         ("<obs> 8</obs>", 0), (" 8<end>", 1),
     ]  # fmt: skip
-    ids = [list(encode(TOKENIZER, text)) for text, _ in parts]
-    mask = np.repeat([m for _, m in parts], [len(i) for i in ids]).astype(np.float32)
-    tokens, zero = np.array(sum(ids, [])), np.zeros_like(mask)
-    shown = Episode(tokens, mask, np.where(mask, 0, -1), zero, zero, tokenizer=TOKENIZER)
+    shown = episode(TOKENIZER, parts)
     losses = list(imitate(policy, [shown], steps=80, rows=4, lr=1e-2))
     assert losses[-1] < 0.05
     return policy
