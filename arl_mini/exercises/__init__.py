@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..lab.check import Trial
+import torch
+from torch import Tensor
+
+from ..lab.check import Trial, show
 
 Answer = Callable  # a function, or a class
 
@@ -33,6 +36,18 @@ class Exercise:
     checker: Callable[[Trial], str]
     solution: Answer
     wrong: tuple[Wrong, ...]
+
+
+def numbers(trial: Trial, came, shape: tuple[int, ...]) -> Tensor:
+    """What an answer returned, as float64 numbers of this shape, or the end of the trial."""
+    hint = f"Return numbers of shape {shape}: a list or a tensor."
+    try:
+        found = torch.as_tensor(came, dtype=torch.float64).detach()
+    except Exception:
+        trial.fail(show(came), hint)
+    if tuple(found.shape) != shape:
+        trial.fail(f"shape {tuple(found.shape)}: {show(came)}", hint)
+    return found
 
 
 def changed(solution: Answer, old: str, new: str) -> Answer:

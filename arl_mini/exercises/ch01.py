@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import formal
 from ..lab.check import Trial, same, show
-from . import Exercise, Wrong, changed
+from . import Exercise, Wrong, changed, numbers
 
 # --- 01.1 -------------------------------------------------------------------------------------------------
 
@@ -48,10 +48,10 @@ def check_belief(trial: Trial) -> str:
             "First move the belief with P, then weigh each new state by how likely it shows what was seen.",
         )
         came = trial.answer(P.clone(), O.clone(), belief.clone(), action, seen)
-        numbers = _numbers(trial, came, S)
-        if not torch.allclose(numbers, torch.tensor(expected).double(), atol=1e-6):
-            off = abs(float(numbers.sum()) - 1) > 1e-6
-            trial.fail(_short(numbers), "A belief sums to one: divide by the sum." if off else "")
+        found = numbers(trial, came, (S,))
+        if not torch.allclose(found, torch.tensor(expected).double(), atol=1e-6):
+            off = abs(float(found.sum()) - 1) > 1e-6
+            trial.fail(_short(found), "A belief sums to one: divide by the sum." if off else "")
     return "60 random worlds of 2 to 4 states, against Bayes' rule way by way"
 
 
@@ -59,17 +59,6 @@ def _short(x) -> str:
     """Numbers with three digits."""
     x = torch.as_tensor(x)
     return str([_short(row) for row in x]).replace("'", "") if x.dim() > 1 else str([round(v, 3) for v in x.tolist()])
-
-
-def _numbers(trial: Trial, came, n: int) -> Tensor:
-    """What came as n float64 numbers, or the end of the trial."""
-    try:
-        numbers = torch.as_tensor(came, dtype=torch.float64).detach()
-    except Exception:
-        trial.fail(show(came), f"Return {n} numbers: a list or a tensor.")
-    if tuple(numbers.shape) != (n,):
-        trial.fail(f"shape {tuple(numbers.shape)}: {show(came)}", f"Return {n} numbers: a list or a tensor.")
-    return numbers
 
 
 def belief_update(P, O, belief, action, observation):
@@ -188,7 +177,7 @@ def check_gae(trial: Trial) -> str:
         if T > 1:
             hint = "A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V(s_{t+1}) − V(s_t), and V = 0 behind the end."
         trial.begin(f"gae({rewards}, {values}, gamma={gamma}, lam={lam})", _short(expected), hint)
-        came = _numbers(trial, trial.answer(list(rewards), list(values), gamma, lam), T)
+        came = numbers(trial, trial.answer(list(rewards), list(values), gamma, lam), (T,))
         if not torch.allclose(came, torch.tensor(expected).double(), atol=1e-9):
             trial.fail(_short(came))
     return "80 episodes of 1 to 4 steps; those of one step gave R − V for every γ and λ"
@@ -229,7 +218,7 @@ def check_value(trial: Trial) -> str:
             hint = "V with h steps to go needs V with h − 1 steps to go, of every state, also of those done before."
         shown = f"value(P={_short(P)}, R={_short(R)}, policy={_short(policy)}, gamma={gamma}, horizon={horizon})"
         trial.begin(shown, _short(expected), hint)
-        came = _numbers(trial, trial.answer(P.clone(), R.clone(), policy.clone(), gamma, horizon), S)
+        came = numbers(trial, trial.answer(P.clone(), R.clone(), policy.clone(), gamma, horizon), (S,))
         if not torch.allclose(came, torch.tensor(expected).double(), atol=1e-9):
             trial.fail(_short(came))
     return "60 random worlds with 1 to 4 steps to go"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import ops
 from ..lab.check import Trial, show
-from . import Exercise, Wrong, changed
+from . import Exercise, Wrong, changed, numbers
 
 
 def _short(x) -> str:
@@ -20,14 +20,10 @@ def _short(x) -> str:
 
 def _numbers(trial: Trial, came, n: int) -> Tensor:
     """What came as n finite float64 numbers, or the end of the trial."""
-    hint = f"Return {n} numbers: a list or a tensor."
-    try:
-        numbers = torch.as_tensor(came, dtype=torch.float64).detach()
-    except Exception:
-        trial.fail(show(came), hint)
-    if tuple(numbers.shape) != (n,) or not bool(numbers.isfinite().all()):
-        trial.fail(f"shape {tuple(numbers.shape)}: {show(came)}", hint)
-    return numbers
+    found = numbers(trial, came, (n,))
+    if not bool(found.isfinite().all()):
+        trial.fail(show(came), f"Return {n} finite numbers.")
+    return found
 
 
 # --- 02.1 -------------------------------------------------------------------------------------------------

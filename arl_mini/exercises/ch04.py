@@ -8,18 +8,7 @@ import torch
 from torch import Tensor
 
 from ..lab.check import Trial, show
-from . import Exercise, Wrong, changed
-
-
-def _tensor(trial: Trial, came, shape: tuple[int, ...]) -> Tensor:
-    """What came as float64 numbers of this shape, or the end of the trial."""
-    try:
-        numbers = torch.as_tensor(came).detach().double()
-    except Exception:
-        trial.fail(show(came), f"Return a tensor of shape {shape}.")
-    if tuple(numbers.shape) != shape:
-        trial.fail(f"shape {tuple(numbers.shape)}: {show(came)}", f"Return a tensor of shape {shape}.")
-    return numbers
+from . import Exercise, Wrong, changed, numbers
 
 
 def _short(x: Tensor) -> str:
@@ -54,7 +43,7 @@ def check_weights(trial: Trial) -> str:
             shown = [[int(m) for m in row] for row in mask]
             trial.begin(f"weights(mask = {shown}, {name!r}, length = {length})", _short(expected),
                         f"{name!r} is {hint}; forced tokens weigh nothing.")  # fmt: skip
-            came = _tensor(trial, trial.answer(torch.tensor(mask), name, length), (B, T))
+            came = numbers(trial, trial.answer(torch.tensor(mask), name, length), (B, T))
             if not torch.allclose(came, expected, atol=1e-6):
                 trial.fail(_short(came))
     return "60 ragged masks, five reductions each"
@@ -97,7 +86,7 @@ def check_kl_gradient(trial: Trial) -> str:
                 f"{KL_HINTS[name]} Only k(y) is differentiated, not the π(y) that weighs it.",
             )
             given = torch.tensor(theta).double(), torch.tensor(ref).double().log(), name
-            came = _tensor(trial, trial.answer(*given), (4,))
+            came = numbers(trial, trial.answer(*given), (4,))
             if not torch.allclose(came, torch.tensor(expected).double(), atol=1e-6):
                 trial.fail(_short(came))
     return "40 random policies and references over 4 tokens, three estimators each"
@@ -220,7 +209,7 @@ def check_sequence_ratio(trial: Trial) -> str:
             _short(expected),
             "exp of the mean of the log-ratios over the row's sampled tokens: add logarithms, take exp once.",
         )
-        came = _tensor(trial, trial.answer(logp.clone(), old.clone(), mask.clone()), (B,))
+        came = numbers(trial, trial.answer(logp.clone(), old.clone(), mask.clone()), (B,))
         if not torch.allclose(came, expected, rtol=1e-4):
             trial.fail(_short(came))
     return "60 batches, rows of 4 to 500 tokens in float32"
@@ -249,7 +238,7 @@ def check_advantages(trial: Trial) -> str:
         expected = torch.tensor([_zscore(r, paid[g]) for g, r in rows]).double()
         group, rewards = [g for g, _ in rows], [r for _, r in rows]
         trial.begin(f"advantages(rewards = {show(rewards)}, group = {group})", _short(expected), "")
-        came = _tensor(trial, trial.answer(torch.tensor(rewards), torch.tensor(group)), (len(rows),))
+        came = numbers(trial, trial.answer(torch.tensor(rewards), torch.tensor(group)), (len(rows),))
         off = [i for i in range(len(rows)) if not abs(float(came[i] - expected[i])) < 1e-3]
         if off:
             _explain(trial, came, expected, paid, rows, off[0])
