@@ -25,7 +25,7 @@ ROOMS = {
     "rollout": "batch models",
     "algorithms": "rewards",
     "imitate": "ops batch models",
-    "capabilities": "rollout envs",
+    "capabilities": "rollout envs algorithms imitate",
     "trust": "rollout envs",
     "train": "ops batch models files envs rewards rollout algorithms imitate capabilities trust",
     "evaluate": "train",

@@ -1,86 +1,14 @@
-"""The shipped checkpoints, and how each was made.
+"""The starts of chapters 00 to 06: worlds Quest, Calc, Chain, Finite and Taste."""
 
-    python -m arl_mini.warmstarts                      lists them
-    python -m arl_mini.warmstarts quest-novice         makes one anew, into data/checkpoints
-
-A warm start knows the atoms, not the strategy: first clean demonstrations teach how the world works, then a few
-updates on a poor habit leave the strategy for reinforcement learning to find. Each card holds the command, what the
-policy can do, and how many of its groups give a signal.
-"""
-
-import argparse
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from . import envs, evaluate, ops
-
-from .envs.base import Env
-from .formal.models import tmaze
-from .imitate import imitate
-from .models import TinyLM, checkpoints, tokenizer
-from .models.tokenizer import END, THINK, THINK_END
-from .rollout import demonstrate
-
-
-@dataclass(frozen=True)
-class Stage:
-    """`steps` updates on demonstrations in which speak(env, rng) acts."""
-
-    env: Env
-    speak: Callable[[Env, random.Random], str]
-    steps: int
-    lr: float
-    tasks: int = 6000
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a checkpoint is made: the world it is measured on, and its stages in order."""
-
-    about: str
-    env: Env
-    stages: tuple[Stage, ...]
-    atoms: Callable[[TinyLM], dict[str, float]]  # what the policy is supposed to know, measured
-    size: str = "nano"
-
-
-def make(name: str, seed: int = 0) -> Iterator[str]:
-    """Trains a checkpoint and writes it; yields progress in words."""
-    recipe = RECIPES[name]
-    policy = TinyLM.new(recipe.size, tokenizer.build(recipe.env.words), seed)
-    start = 0
-    for number, stage in enumerate(recipe.stages, 1):
-        rng = random.Random(f"{name} {seed} {number}")
-        shown = demonstrate(policy, stage.env, range(start, start + stage.tasks), lambda e: stage.speak(e, rng))
-        start += stage.tasks
-        for step, loss in enumerate(imitate(policy, shown, steps=stage.steps, lr=stage.lr, seed=seed), 1):
-            if step % 100 == 0 or step == stage.steps:
-                yield f"stage {number}, update {step} of {stage.steps}: {loss:.3f} nats a token"
-    card = {
-        "about": recipe.about,
-        "command": f"python -m arl_mini.warmstarts {name}" + (f" --seed {seed}" if seed else ""),
-        "updates": sum(stage.steps for stage in recipe.stages),
-        "parameters": sum(p.numel() for p in policy.parameters()),
-        **start_signal(policy, recipe.env),
-        **{k: round(v, 3) for k, v in recipe.atoms(policy).items()},
-    }
-    checkpoints.save(policy, checkpoints.folder() / f"{name}.safetensors", card)
-    yield str(card)
-
-
-def start_signal(policy: TinyLM, env: Env) -> dict[str, float]:
-    """Success on 256 held-out tasks, and the share of 64 groups of 8 whose rewards differ."""
-    tried = evaluate.episodes(policy, env, 64, 8)
-    rewards, group = torch.tensor([e.reward for e in tried]), torch.tensor([e.group for e in tried])
-    return {
-        "success": round(evaluate.success(policy, env, seed=1).mean, 3),
-        "signal_share": round(float(ops.group_signal(rewards, group).float().mean()), 3),
-    }
-
+from .. import envs, evaluate
+from ..formal.models import tmaze
+from ..models import TinyLM
+from ..models.tokenizer import END, THINK, THINK_END
+from .kinds import Recipe, Stage
 
 # --- what the demonstrators do ----------------------------------------------------------------------------
 
@@ -300,20 +228,3 @@ RECIPES = {
         _taste_atoms,
     ),
 }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[[], *RECIPES], metavar="NAME")
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    if not chosen.names:
-        for name, recipe in RECIPES.items():
-            print(f"{name:16} {recipe.about}")
-    for name in chosen.names:
-        for line in make(name, chosen.seed):
-            print(f"{name}: {line}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
