@@ -6,12 +6,13 @@ from .chain import Chain
 from .craft import Craft
 from .finite import Finite
 from .grid import Grid
+from .maze import Maze, Place
 from .pyfunc import PyFunc
 from .quest import Quest
 from .taste import Taste
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Grid", "PyFunc", "Quest",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Grid", "Maze", "Place", "PyFunc", "Quest",
     "Taste",     "Wiki",
 ]  # fmt: skip
