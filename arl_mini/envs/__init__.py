@@ -1,6 +1,7 @@
 """Worlds. Each is a small text game with the contract of `base.Env`."""
 
 from .base import Env, Reply, act, check_env, malformed, parse_act
+from .bootcamp import Bootcamp
 from .calc import Calc
 from .chain import Chain
 from .craft import Craft
@@ -13,6 +14,6 @@ from .taste import Taste
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Calc", "Chain", "Craft", "Finite", "Grid", "Maze", "Place", "PyFunc", "Quest",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "Maze", "Place", "PyFunc", "Quest",
     "Taste",     "Wiki",
 ]  # fmt: skip
