@@ -7,13 +7,16 @@ from .chain import Chain
 from .craft import Craft
 from .finite import Finite
 from .grid import Grid
+from .long_calc import LongCalc
 from .maze import Maze, Place
+from .mixed import Mixed
 from .pyfunc import PyFunc
 from .quest import Quest
 from .taste import Taste
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "Maze", "Place", "PyFunc", "Quest",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Place",
+    "PyFunc", "Quest",
     "Taste",     "Wiki",
 ]  # fmt: skip
