@@ -15,12 +15,13 @@ FILE_LINES, FUNCTION_LINES = 400, 40
 # Room → the rooms it stands on. It may import those, and whatever they stand on in turn.
 ROOMS = {
     "ops": "",
-    "batch": "",
+    "batch": "pictures",
+    "pictures": "",
     "files": "",
     "lab": "",
     "models": "batch files",
     "formal": "ops",
-    "envs": "",
+    "envs": "pictures",
     "rewards": "ops models",
     "rollout": "batch models",
     "algorithms": "rewards",
@@ -47,7 +48,7 @@ CONTRACTS = {
 # Libraries that are slow to import or may be absent: imported where they are used, never on import of ours.
 PEERS = frozenset(
     "transformers tokenizers trl peft gguf regex accelerate datasets "
-    "ray gymnasium minigrid pydantic_monty pyseccomp stable_baselines3 verifiers openenv".split()
+    "ray gymnasium minigrid sklearn pydantic_monty pyseccomp stable_baselines3 verifiers openenv".split()
 )
 LATE = {"lab": {"torch"}}  # nor this, in these rooms
 TORCH = frozenset({"torch", "numpy"})
@@ -56,7 +57,7 @@ SCREEN = frozenset({"numpy", "pandas", "matplotlib", "matplotlib_inline", "cycle
 )
 LIBRARIES = dict.fromkeys(ROOMS, TORCH) | {
     "files": frozenset(),
-    "envs": frozenset({"minigrid"}),  # a world's own library is added here by name
+    "envs": frozenset({"minigrid", "numpy", "sklearn"}),  # a world's own library is added here by name
     "lab": SCREEN | {"torch"},  # asked only whether there is a GPU
     "trust": TORCH | {"pydantic_monty", "pyseccomp"},
     "models": TORCH | {"safetensors", "transformers", "tokenizers", "peft", "gguf", "regex"},
