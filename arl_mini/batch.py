@@ -6,10 +6,13 @@ advantages are columns. Every per-token tensor is (B, T), aligned with the token
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from . import pictures
 
 
 @dataclass
@@ -79,7 +82,8 @@ class Episode:
 
     def _decode(self, ids: list[int]) -> str:
         """The exact text: some tokenizers drop a space before a mark unless told otherwise."""
-        return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        plain = partial(self.tokenizer.decode, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return pictures.decode(ids, plain)
 
 
 @dataclass

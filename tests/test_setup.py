@@ -30,6 +30,7 @@ BROUGHT_BY = {
     "jupyter_client": "nbclient",
     "matplotlib_inline": "ipykernel",
     "PIL": "matplotlib",
+    "sklearn": "scikit-learn",
     "traitlets": "ipywidgets",
     "yaml": "pyyaml",
 }

@@ -4,11 +4,12 @@ from . import tokenizer
 from .checkpoints import load, save
 from .format import TINY, Format
 from .heads import RewardModel, ValueHead
+from .patches import PatchEncoder
 from .score import Scores, score
 from .tiny import SIZES, TinyConfig, TinyLM
 
 __all__ = [
-    "Format", "HFPolicy", "RewardModel", "SIZES", "Scores", "TINY", "TinyConfig", "TinyLM", "ValueHead",
+    "Format", "HFPolicy", "PatchEncoder", "RewardModel", "SIZES", "Scores", "TINY", "TinyConfig", "TinyLM", "ValueHead",
     "load", "save", "score", "tokenizer",
 ]  # fmt: skip
 

@@ -20,6 +20,8 @@ def to_llama(model: TinyLM):
     """See `TinyLM.to_hf`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    if model.eyes is not None:
+        raise ValueError("a Llama has no eyes: this TinyLM reads pictures, which would be lost")
     c, dim = model.config, model.config.width // model.config.heads
     ids = {}
     if model.tokenizer is not None:

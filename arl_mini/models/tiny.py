@@ -13,8 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..pictures import MARK
 from .cache import Cache
 from .format import TINY, Format
+from .patches import PatchEncoder, read
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class TinyConfig:
     heads: int = 2
     hidden: int = 192
     theta: float = 10_000.0
+    eyes: int = 0  # hidden size of the encoder of pictures, 0: none
 
     def __post_init__(self):
         if self.width % (2 * self.heads):
@@ -93,14 +96,15 @@ class TinyLM(nn.Module):
         for weight in self.parameters():
             if weight.dim() == 2:
                 nn.init.normal_(weight, std=std, generator=generator)
+        self.eyes = PatchEncoder(config.width, config.eyes, seed) if config.eyes else None
         self.register_buffer("turns", torch.empty(0, dtype=torch.complex64), persistent=False)
 
     @classmethod
-    def new(cls, size: str, tokenizer, seed: int = 0) -> "TinyLM":
-        """A fresh model of a named size ('nano', 'micro', 'mini') for a tokenizer."""
+    def new(cls, size: str, tokenizer, seed: int = 0, eyes: int = 0) -> "TinyLM":
+        """A fresh model of a named size ('nano', 'micro', 'mini') for a tokenizer; eyes: as in `TinyConfig`."""
         if size not in SIZES:
             raise ValueError(f"unknown size {size!r}; expected one of {', '.join(SIZES)}")
-        return cls(TinyConfig(vocab=len(tokenizer), **SIZES[size]), tokenizer, seed)
+        return cls(TinyConfig(vocab=len(tokenizer), eyes=eyes, **SIZES[size]), tokenizer, seed)
 
     @property
     def width(self) -> int:
@@ -145,7 +149,7 @@ class TinyLM(nn.Module):
             lengths = torch.full((B,), T, device=tokens.device)
         place, owner = shared_beginnings(tokens, lengths)  # (N,), (B·T,)
         turn = self._turn(place % T, T)
-        x = self.embed.index_select(0, tokens.flatten()[place])  # (N, width)
+        x = read(tokens.flatten()[place], self.embed, self.eyes)  # (N, width)
         for block in self.blocks:
             q, kv = block.project(x, turn)
             q, kv = (part.index_select(0, owner).view(B, T, -1) for part in (q, kv))
@@ -173,7 +177,7 @@ class TinyLM(nn.Module):
         bias = torch.where(blocked, -torch.inf, 0.0).to(self.embed.dtype)
         if tokens.shape[1] > 1:  # all heads of a position share its bias
             bias = bias.repeat_interleave(self.config.heads, 1)
-        x = self.embed[tokens]
+        x = read(tokens, self.embed, self.eyes)
         for layer, block in enumerate(self.blocks):
             q, kv = block.project(x, turn)
             past = cache.append(layer, kv, places, rows, longest)  # (n, longest, 2·dim)
@@ -206,6 +210,8 @@ def shared_beginnings(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """
     ids, ends = tokens.cpu().numpy(), lengths.cpu().numpy()
     B, T = ids.shape
+    if ids.max() >= MARK:  # ids of patches are too large to multiply
+        ids = np.unique(ids, return_inverse=True)[1].reshape(B, T)
     owner = np.zeros((B, T), np.int64)
     place, node = [], np.zeros(B, np.int64)  # node: the beginning that each row has reached
     for t in range(T):

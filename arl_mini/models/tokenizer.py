@@ -8,6 +8,8 @@ There are no merges: nothing is trained, a vocabulary is just a list.
 import functools
 from collections.abc import Iterable
 
+from .. import pictures
+
 PAD, END, SYSTEM, USER, BOT = "<pad>", "<end>", "<system>", "<user>", "<bot>"
 ACT, ACT_END, OBS, OBS_END, THINK, THINK_END = "<act>", "</act>", "<obs>", "</obs>", "<think>", "</think>"
 SPECIALS = (PAD, END, SYSTEM, USER, BOT, ACT, ACT_END, OBS, OBS_END, THINK, THINK_END)
@@ -53,9 +55,10 @@ RESPONSE = {
 
 
 def pieces(text: str) -> list[str]:
-    """The words of a text as the tokenizer cuts them, special tokens left out."""
+    """The words of a text as the tokenizer cuts them, special tokens and patches of pictures left out."""
     import regex
 
+    text = pictures.PATCH.sub("\n", text)
     for token in SPECIALS:
         text = text.replace(token, "\n")
     return regex.findall(PIECE, text)
@@ -87,6 +90,7 @@ def build(words: str | Iterable[str] = ""):
         tokenizer_object=core, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
     )
     tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE
+    tokenizer.pictures = True  # `encode` makes one id of a patch
     return tokenizer
 
 
@@ -103,13 +107,18 @@ def _byte_letters() -> list[str]:
 
 @functools.lru_cache(maxsize=65536)
 def encode(tokenizer, text: str) -> tuple[int, ...]:
-    """Token ids of a text, special tokens recognised, none added. Cached: worlds repeat themselves."""
-    return tuple(tokenizer.encode(text, add_special_tokens=False))
+    """Token ids of a text, special tokens recognised, none added. Cached: worlds repeat themselves.
+
+    Patches of a picture (`arl_mini.pictures`) are one id each for the tokenizers of `build`, plain text for all others.
+    """
+    plain = functools.partial(tokenizer.encode, add_special_tokens=False)
+    return pictures.encode(text, plain) if getattr(tokenizer, "pictures", False) else tuple(plain(text))
 
 
 def decode(tokenizer, ids) -> str:
     """The exact text of token ids, special tokens kept."""
-    return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    plain = functools.partial(tokenizer.decode, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return pictures.decode(ids, plain)
 
 
 def fingerprint(tokenizer) -> str:

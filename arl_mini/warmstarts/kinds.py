@@ -33,11 +33,12 @@ class Recipe:
     stages: tuple[Stage, ...]
     atoms: Callable[[TinyLM], dict[str, float]]  # what the policy is supposed to know, measured
     size: str = "nano"
+    eyes: int = 0  # as in `TinyConfig`, for worlds with pictures
 
 
 def make(name: str, recipe: Recipe, seed: int = 0) -> Iterator[str]:
     """Trains a checkpoint and writes it; yields progress in words."""
-    policy = TinyLM.new(recipe.size, tokenizer.build(recipe.env.words), seed)
+    policy = TinyLM.new(recipe.size, tokenizer.build(recipe.env.words), seed, recipe.eyes)
     start = 0
     for number, stage in enumerate(recipe.stages, 1):
         rng = random.Random(f"{name} {seed} {number}")

@@ -1,0 +1,78 @@
+"""Pictures as tokens: a patch of 4×4 pixels is one token, and its id holds the pixels and the place.
+
+A world writes a picture into its text, patch by patch: `<patch 0 2 0013567700000000>` is the patch in row 0, column 2,
+with its 16 pixels from left to right and down, each a grey level from 0 to 7. The tokenizer of the tiny models makes
+one id of it; a `models.patches.PatchEncoder` makes a vector of that id, where a word would be looked up. So the
+tokens of an episode carry its pictures, in the prompt and in any observation, and rollout, batch, scoring and training
+need not know of them. To a text-only model the same text is just text.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+SIDE, LEVELS, PLACES = 4, 8, 32  # pixels a side, grey levels, rows and columns of patches
+MARK = 1 << 62  # set in the id of a patch, far above any vocabulary
+ROW, COLUMN = 53, 48  # where the place stands in an id; below it the pixels, three bits each, the first one lowest
+PATCH = re.compile(r"<patch (0|[12]?[1-9]|[123]0|31) (0|[12]?[1-9]|[123]0|31) ([0-7]{16})>")
+
+
+def write(levels: np.ndarray, at: tuple[int, int] = (0, 0)) -> str:
+    """The text of a picture (H, W) of grey levels 0 to 7, H and W multiples of 4: its patches, row by row.
+
+    at: row and column of its first patch, where the picture is a part of a larger one.
+    """
+    levels = np.asarray(levels)
+    if levels.ndim != 2 or levels.size == 0 or any(n % SIDE for n in levels.shape):
+        raise ValueError(f"expected a picture (H, W) with sides that are multiples of {SIDE}, got {levels.shape}")
+    if not np.issubdtype(levels.dtype, np.integer) or levels.min() < 0 or levels.max() >= LEVELS:
+        raise ValueError(f"expected whole grey levels 0 to {LEVELS - 1}; hint: `grey` makes them")
+    rows, columns = (n // SIDE for n in levels.shape)
+    if min(at) < 0 or at[0] + rows > PLACES or at[1] + columns > PLACES:
+        raise ValueError(f"{rows}×{columns} patches from {at} leave the {PLACES}×{PLACES} places there are")
+    cut = levels.reshape(rows, SIDE, columns, SIDE).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
+    return "".join(
+        f"<patch {at[0] + r} {at[1] + c} {''.join(map(str, cut[r, c]))}>" for r in range(rows) for c in range(columns)
+    )
+
+
+def read(text: str) -> list[tuple[int, int, np.ndarray]]:
+    """The patches in a text: row, column, grey levels (4, 4)."""
+    found = PATCH.finditer(text)
+    return [(int(m[1]), int(m[2]), np.array(list(m[3]), int).reshape(SIDE, SIDE)) for m in found]
+
+
+def grey(brightness: np.ndarray, most: float = 1.0) -> np.ndarray:
+    """Brightness from 0 to `most`, any shape, as grey levels 0 to 7."""
+    return np.clip(np.rint(np.asarray(brightness) * ((LEVELS - 1) / most)), 0, LEVELS - 1).astype(int)
+
+
+def encode(text: str, plain: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
+    """Token ids of a text: one for each patch, those of `plain` for what stands between."""
+    ids, end = [], 0
+    for found in PATCH.finditer(text):
+        ids += [*plain(text[end : found.start()]), _id(found)]
+        end = found.end()
+    return (*ids, *plain(text[end:]))
+
+
+def _id(found: re.Match) -> int:
+    pixels = sum(int(level) << 3 * k for k, level in enumerate(found[3]))
+    return MARK | int(found[1]) << ROW | int(found[2]) << COLUMN | pixels
+
+
+def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
+    """The text of token ids, exactly what `encode` was given."""
+    if not ids or max(ids) < MARK:
+        return plain(ids)
+    text, run = "", []
+    for i in ids:
+        if i < MARK:
+            run.append(i)
+            continue
+        place, pixels = (i ^ MARK) >> COLUMN, i & ((1 << COLUMN) - 1)
+        levels = "".join(str(pixels >> 3 * k & 7) for k in range(SIDE * SIDE))
+        text += f"{plain(run)}<patch {place // PLACES} {place % PLACES} {levels}>"
+        run = []
+    return text + plain(run)
