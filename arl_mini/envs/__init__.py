@@ -13,10 +13,11 @@ from .mixed import Mixed
 from .pyfunc import PyFunc
 from .quest import Quest
 from .taste import Taste
+from .waves import Waves
 from .wiki import Wiki
 
 __all__ = [
     "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Place",
     "PyFunc", "Quest",
-    "Taste",     "Wiki",
+    "Taste",     "Waves", "Wiki",
 ]  # fmt: skip
