@@ -224,13 +224,12 @@ class Run(Iterator[Record]):
     def _identity(self) -> dict[str, str]:
         """What a saved state must share with the run that loads it."""
         return {
-            "tokenizer": fingerprint(self.policy.tokenizer),
-            "algorithm": type(self.algorithm).__name__,
-            "world": type(self.env).__name__,
-        }
+            "tokenizer": fingerprint(self.policy.tokenizer), "algorithm": repr(self.algorithm), "world": type(self.env).__name__,
+            **{k: repr(getattr(self.settings, k)) for k in ("seed", "limits", "tasks")},
+        }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        """Goes on from `state_dict()`; a state of another tokenizer, algorithm or world is an error."""
+        """Goes on from `state_dict()`; one of another tokenizer, algorithm, world, seed, limits or tasks is an error."""
         for name, mine in self._identity().items():
             if state["made_with"][name] != mine:
                 raise ValueError(f"this state was saved with {name} {state['made_with'][name]!r}; this run has {mine!r}")

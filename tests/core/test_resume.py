@@ -135,14 +135,17 @@ def test_a_missing_file(tmp_path):
         begin().load(tmp_path / "run.pt")
 
 
-def other(policy=None, env=None, algorithm=None):
-    return train(policy or chatty(1), env or Talk(), algorithm or DAPO(beta=0.05, rounds=3), **SMALL)
+def other(policy=None, env=None, algorithm=None, **changed):
+    algorithm = algorithm or DAPO(beta=0.05, rounds=3)
+    return train(policy or chatty(1), env or Talk(), algorithm, **SMALL | dict(seed=9) | changed)
 
 
 @pytest.mark.parametrize("run, message", [
-    (lambda: other(algorithm=GRPO()), "saved with algorithm 'DAPO'; this run has 'GRPO'"),
+    (lambda: other(algorithm=GRPO()), r"saved with algorithm 'DAPO\(.*rounds=3.*; this run has 'GRPO\("),
+    (lambda: other(algorithm=DAPO(beta=0.1, rounds=3)), r"beta=0.05.*; this run has 'DAPO\(.*beta=0.1"),
+    (lambda: other(seed=4), "saved with seed '9'; this run has '4'"),
     (lambda: other(env=Echo()), "saved with world 'Talk'; this run has 'Echo'"),
-], ids=["algorithm", "world"])  # fmt: skip
+], ids=["algorithm", "its fields", "seed", "world"])  # fmt: skip
 def test_a_state_of_another_run_is_named(saved, run, message):
     with pytest.raises(ValueError, match=message):
         run().load(saved)
