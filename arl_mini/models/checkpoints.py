@@ -36,7 +36,15 @@ def save(policy: TinyLM, path: str | Path, card: dict) -> None:
         "card": json.dumps(card, sort_keys=True),
     }
     weights = {name: value.detach().cpu().contiguous() for name, value in policy.state_dict().items()}
-    write_whole(path, lambda file: file.write(to_bytes(weights, about)))
+    write_whole(path, lambda file: file.write(_sorted(to_bytes(weights, about))))
+
+
+def _sorted(content: bytes) -> bytes:
+    """The same file with its header in alphabetical order: safetensors writes it in any, and equal policies make equal files."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def load(name: str | Path, tokenizer=None) -> TinyLM:

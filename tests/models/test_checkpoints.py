@@ -32,6 +32,13 @@ def test_what_is_saved_comes_back(saved):
     assert load(saved, TOKENIZER).tokenizer is TOKENIZER
 
 
+def test_equal_policies_make_equal_files(saved):
+    first = saved.read_bytes()
+    for _ in range(5):
+        save(chatty(3), saved, {"words": ["é"], "accuracy": 0.5, "command": "none"})
+        assert saved.read_bytes() == first
+
+
 @pytest.mark.parametrize("cut", [0, 4, 100, 0.5, -1])
 def test_a_file_that_was_cut_off(saved, cut):
     whole = saved.read_bytes()
