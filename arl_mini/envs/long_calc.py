@@ -10,8 +10,8 @@ class LongCalc(Calc):
 
     Tools, price and reward are those of Calc.
 
-    A sample: `<user> 347 boxes of 283 pens how many ?<bot><act> py 347*283</act><obs> 98201</obs> 98201<end>` and the
-    reward is 1.
+    A sample: `<user> 347 boxes of 283 pens how many ?<bot><act> py 347*283</act><obs> 98201</obs> 98201<end>`
+    and the reward is 1.
     """
 
     def reset(self, seed: int) -> str:

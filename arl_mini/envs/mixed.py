@@ -12,15 +12,15 @@ WANTED = {"sum": ("", "calculator"), "product": ("calculator",), "fact": ("searc
 
 
 class Mixed(Env):
-    """A task of Calc or a one-hop question of Wiki, half of the time each; the policy must find out which tool helps.
+    """A task of Calc, or in a share `facts` a one-hop question of Wiki; the policy must see which tool helps.
 
-    All commands work in all tasks: `py 7*8` answers in a question about people too, and `search pens` in a sum. The task
-    is done as in its own world: a number and `<end>`, or `<act> answer WORD</act>`. Reward 1 for the right answer, nothing
-    for calls. At most `limit` turns.
+    All commands work in all tasks: `py 7*8` answers in a question about people too, `search pens` in a sum.
+    The task is done as in its own world: a number and `<end>`, or `<act> answer WORD</act>`. Reward 1 for the
+    right answer, nothing for calls. At most `limit` turns.
 
-    A sample: `<user> what is job of ada ?<bot><act> py 3*4</act><obs> 12</obs><act> search ada</act><obs> ada ben</obs>
-    <act> open ada</act><obs> ada birthplace brook friend ben job baker</obs><act> answer baker</act>`: reward 1, though
-    the first tool was the wrong one.
+    A sample: `<user> what is job of ada ?<bot><act> py 3*4</act><obs> 12</obs><act> search ada</act><obs> ada
+    ben</obs><act> open ada</act><obs> ada birthplace brook friend ben job baker</obs><act> answer
+    baker</act>`: reward 1, though the first tool was the wrong one.
     """
 
     words = f"{Calc.words} {Wiki.words}"
@@ -54,7 +54,8 @@ class Mixed(Env):
         """tool: the one called first; right_tool: it is one that helps; calls: of any tool."""
         first = self.tools[0] if self.tools else ""
         kept = {k: told[k] for k in ("success", "malformed", "illegal") if k in told}
-        return {"kind": self.kind, "tool": first, "right_tool": first in WANTED[self.kind], "calls": len(self.tools), **kept}
+        counts = {"tool": first, "right_tool": first in WANTED[self.kind], "calls": len(self.tools)}
+        return {"kind": self.kind, **counts, **kept}
 
     def expert(self) -> str:
         """The expert of the task's own world."""

@@ -1,0 +1,242 @@
+"""Chapter 08, what reward selects: from few calls, which tool, credit over many turns, a leak in the mask."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import envs, evaluate, ops
+from ..algorithms import GRPO, GiGPO, TurnGRPO
+from ..batch import Batch, Episode, collate
+from ..capabilities.tools import call_stats
+from ..imitate import imitate
+from ..models.format import TINY
+from ..models.score import Scores, score
+from ..models.tokenizer import END, OBS, OBS_END
+from ..rollout import Limits, demonstrate
+from ..warmstarts.ch08 import any_tool, by_head
+from .kinds import ByReward, Experiment
+from .watched import Noted
+
+NAME = "08_tool_use"
+PRODUCTS = envs.Calc(("product",))
+CALC = dict(steps=80, prompts=32, tries=8, lr=5e-4, limits=Limits(turn_tokens=16, turns=8, total=128))
+
+
+def share_that_call(run, record) -> dict[str, float]:
+    """Of an update's episodes."""
+    return {"call_share": call_stats(record.episodes)["call_share"]}
+
+
+# --- from almost no calls ---------------------------------------------------------------------------------
+
+RARE = 0.01
+
+
+def made_shy(policy, seed: int, calls: float) -> None:
+    """Imitation in place of answers by head, with the tool in a share `calls` of tasks."""
+    rng = np.random.default_rng([seed, 8])
+
+    def speak(env: envs.Calc) -> str:
+        return env.expert() if env.calls or rng.random() < calls else by_head(env)
+
+    shown = demonstrate(policy, PRODUCTS, range(1_000_000 * (seed + 1), 1_000_000 * (seed + 1) + 4000), speak)
+    for _ in imitate(policy, shown, steps=80, rows=128, lr=1e-3, seed=seed):
+        pass
+
+
+@dataclass(frozen=True)
+class FromFew:
+    """Makes the policy shy of its tool first, then trains on the answer alone."""
+
+    calls: float
+
+    def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
+        """Yields plain records with the share of tasks that call."""
+        made_shy(policy, seed, self.calls)
+        yield from Noted(ByReward(PRODUCTS, GRPO(), {**CALC, **changes}), share_that_call)(policy, seed)
+
+
+def measure_products(policy) -> dict[str, float]:
+    """Accuracy and share of tasks with a call."""
+    tried = evaluate.episodes(policy, PRODUCTS, 512, limits=CALC["limits"])
+    return {
+        "success": float(np.mean([e.success for e in tried])),
+        "call_share": call_stats(tried)["call_share"],
+    }
+
+
+# --- which tool -------------------------------------------------------------------------------------------
+
+MIXED = dict(steps=60, prompts=32, tries=8, lr=1e-3, limits=Limits(turn_tokens=16, turns=8, total=160))
+
+
+@dataclass(frozen=True)
+class ByTraces:
+    """Imitation of traces of those who know the tools but take either; all of them, or the right ones."""
+
+    only_right: bool
+    tasks: int = 4096
+
+    def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
+        """Yields the loss of each update."""
+        rng, first = random.Random(seed), 1_000_000 * (seed + 1)
+        shown = demonstrate(
+            policy, envs.Mixed(), range(first, first + self.tasks), lambda env: any_tool(env, rng)
+        )
+        shown = [e for e in shown if e.success or not self.only_right]
+        losses = imitate(policy, shown, **{**dict(steps=60, rows=256, lr=1e-3, seed=seed), **changes})
+        return ({"step": step, "loss": loss} for step, loss in enumerate(losses, 1))
+
+
+def measure_choice(policy) -> dict[str, float]:
+    """Share of tasks that begin with the right tool, of those that need one; accuracy by kind."""
+    tried = evaluate.episodes(policy, envs.Mixed(), 512, limits=MIXED["limits"])
+    by = {k: [e for e in tried if e.infos[-1]["kind"] == k] for k in ("sum", "product", "fact")}
+    needed = by["product"] + by["fact"]
+    right = float(np.mean([e.infos[-1]["right_tool"] for e in needed]))
+    return {"right_tool": right} | {
+        f"{k}_success": float(np.mean([e.success for e in es])) for k, es in by.items()
+    }
+
+
+# --- credit over many turns -------------------------------------------------------------------------------
+
+TWO_HOPS = envs.Wiki((2, 2))
+WIKI = dict(steps=40, prompts=16, tries=8, lr=1e-3, limits=Limits(turn_tokens=8, turns=10, total=200))
+
+
+def advances(episode: Episode) -> list[bool]:
+    """Whether each turn brought the answer nearer, found by playing the episode again.
+
+    Such a turn is the first to find, or to open, the next passage of the chain, or the right answer.
+    """
+    env = TWO_HOPS.clone()
+    env.reset(episode.seed)
+    chain, reached, nearer = env.chain()[:-1], 0, []
+    for k in range(episode.turns):
+        right = env.step(episode.said(k)).info.get("success", False)
+        read = next((i for i, title in enumerate(chain) if title not in env.opened), len(chain))
+        stage = 2 * read + (read < len(chain) and chain[read] in env.found)
+        nearer.append(right or stage > reached)
+        reached = max(reached, stage)
+    return nearer
+
+
+def nearer(episode: Episode, turn: int) -> float:
+    """1.0 for a turn that brought the answer nearer, else 0.0: a judge of turns that knows the chain."""
+    return float(advances(episode)[turn])
+
+
+def wasted(episodes) -> float:
+    """Turns that brought the answer no nearer, for each episode that succeeded."""
+    lost = sum(len(steps) - sum(steps) for steps in map(advances, episodes))
+    return lost / max(1, sum(e.success for e in episodes))
+
+
+def measure_hops(policy) -> dict[str, float]:
+    """On two hops: success, turns, wasted turns a success; success on three hops, which are never trained."""
+    tried = evaluate.episodes(policy, TWO_HOPS, 512, limits=WIKI["limits"])
+    three = evaluate.success(policy, envs.Wiki((3, 3)), limits=WIKI["limits"])
+    return {
+        "success": float(np.mean([e.success for e in tried])),
+        "turns": float(np.mean([e.turns for e in tried])),
+        "wasted": wasted(tried),
+        "three_hops": three.mean,
+    }  # fmt: skip
+
+
+def share_wasted(run, record) -> dict[str, float]:
+    """Wasted turns a success in an update's episodes."""
+    return {"wasted": wasted(record.episodes)}
+
+
+# --- a leak in the mask -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ObservationsToo(GRPO):
+    """GRPO with a bug: what the tool said is trained as if the policy had said it.
+
+    Made for one update a batch, where the probability now is that when sampled and every ratio is 1.
+    """
+
+    def reward(self, batch: Batch) -> Batch:
+        return batch.set(mask=(batch.turn >= 0).to(batch.mask))
+
+    def loss(self, scores: Scores, batch: Batch) -> Tensor:
+        return super().loss(scores, batch.set(old_logp=scores.logp.detach()))
+
+
+def heard(policy, tasks: int = 256) -> float:
+    """Nats a token: how open the policy finds what a tool will say, its entropy at real results."""
+    held_out = range(evaluate.HELD_OUT, evaluate.HELD_OUT + tasks)
+    batch = collate(demonstrate(policy, PRODUCTS, held_out, lambda env: env.expert()))
+    results = ((batch.mask == 0) & (batch.turn >= 0)).to(batch.mask)
+    with torch.no_grad():
+        return float(ops.token_mean(score(policy, batch.set(mask=results)).entropy, results))
+
+
+def invented(policy, tasks: int = 256) -> float:
+    """Share of tasks in which a policy that nobody stops at </act> writes a whole result by itself."""
+    free = policy.copy()
+    free.format = replace(TINY, stops=(END,))
+    limits = replace(CALC["limits"], turn_tokens=40, turns=1)
+    said = [e.said(0) for e in evaluate.episodes(free, PRODUCTS, tasks, limits=limits)]
+    return float(np.mean([0 <= text.find(OBS) < text.find(OBS_END) for text in said]))
+
+
+def measure_leak(policy) -> dict[str, float]:
+    """Success, certainty about results, results of its own."""
+    return measure_products(policy) | {"heard_entropy": heard(policy), "invented": invented(policy)}
+
+
+def wiki(algorithm: GRPO) -> Noted:
+    """An arm of the long horizon."""
+    return Noted(ByReward(TWO_HOPS, algorithm, WIKI), share_wasted)
+
+
+EXPERIMENTS = {
+    f"{NAME}/few": Experiment(
+        "Outcome reward alone, from a policy that calls in 1 % of tasks, and from one shown no call at all.",
+        "calc-novice",
+        {"1 % call": FromFew(RARE), "no call shown": FromFew(0.0)},
+        measure_products,
+        (10, 11, 12),
+    ),
+    f"{NAME}/which": Experiment(
+        "Two tools and tasks for either: imitation of traces, of the right ones among them, outcome reward.",
+        "mixed-novice",
+        {
+            "traces": ByTraces(only_right=False),
+            "right traces": ByTraces(only_right=True),
+            "outcome RL": ByReward(envs.Mixed(), GRPO(), MIXED),
+        },
+        measure_choice,
+        (10, 11, 12),
+    ),
+    f"{NAME}/hops": Experiment(
+        "Questions of two hops at equal tries: outcome alone, step groups, a reward for turns that lead on.",
+        "wiki-novice",
+        {
+            "GRPO": wiki(GRPO()),
+            "GiGPO": wiki(GiGPO(beta=0.0, fine=0.0)),
+            "turn reward": wiki(TurnGRPO(judge=nearer)),
+        },
+        measure_hops,
+        (10, 11, 12),
+    ),
+    f"{NAME}/leak": Experiment(
+        "The loss on sampled tokens, and with the tool's tokens in it.",
+        "calc-novice",
+        {
+            "sampled tokens": ByReward(PRODUCTS, GRPO(), CALC),
+            "results too": ByReward(PRODUCTS, ObservationsToo(), CALC),
+        },
+        measure_leak,
+        (10, 11, 12),
+    ),
+}
