@@ -12,12 +12,13 @@ from .maze import Maze, Place
 from .mixed import Mixed
 from .pyfunc import PyFunc
 from .quest import Quest
+from .robots import Robots
 from .taste import Taste
 from .waves import Waves
 from .wiki import Wiki
 
 __all__ = [
     "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Place",
-    "PyFunc", "Quest",
+    "PyFunc", "Quest", "Robots",
     "Taste",     "Waves", "Wiki",
 ]  # fmt: skip
