@@ -1,6 +1,5 @@
-"""Tools: a box of them, examples in the prompt (ReAct), calls that a text asks for (Toolformer), counts."""
+"""Tools: a box of them, calls that a text asks for (Toolformer), counts of calls."""
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +11,8 @@ from ..algorithms.credit import sound
 from ..batch import Episode, collate
 from ..envs.base import Env, Reply, malformed, parse_act
 from ..models.score import score
-from ..models.tokenizer import ACT, BOT, OBS, OBS_END, USER, encode
+from ..models.tokenizer import ACT, OBS, OBS_END, encode
 from ..rollout import Limits, Row, Sampling, run
-
-Speaker = Callable[[Env], str]  # what is said next in a world
 
 
 @dataclass(frozen=True)
@@ -33,52 +30,6 @@ class ToolBox:
             return Reply(f" {self.tools[words[0]](' '.join(words[1:]))}")
         except ValueError:
             return malformed(words[0])
-
-
-# --- ReAct: the policy is shown how, and not trained ------------------------------------------------------
-
-
-class Shown(Env):
-    """A world whose task comes after whole transcripts of other tasks, as in a prompt with examples.
-
-    `speak(env) → said` acts in the `examples` tasks shown, drawn from the training tasks anew for each seed.
-    Source: the prompts of Yao et al. 2022 (arXiv 2210.03629), ReAct; the tags are this library's.
-    """
-
-    def __init__(self, env: Env, speak: Speaker, examples: int = 2, turns: int = 16):
-        if examples < 0:
-            raise ValueError(f"examples must be 0 or more, got {examples}")
-        self.env, self.speak, self.examples, self.turns = env, speak, examples, turns
-        self.words = env.words
-
-    def reset(self, seed: int) -> str:
-        rng = random.Random(f"shown {seed}")
-        shown = [self._transcript(rng.randrange(2**30)) for _ in range(self.examples)]
-        return USER.join([*shown, self.env.reset(seed)])
-
-    def _transcript(self, seed: int) -> str:
-        env = self.env.clone()
-        text = env.reset(seed) + BOT
-        for _ in range(self.turns):
-            said = self.speak(env)
-            reply = env.step(said)
-            text += said
-            if reply.done or reply.truncated:
-                break
-            text += f"{OBS}{reply.text}{OBS_END}"
-        return text
-
-    def step(self, said: str) -> Reply:
-        return self.env.step(said)
-
-    def expert(self) -> str:
-        return self.env.expert()
-
-    def random(self, rng: random.Random) -> str:
-        return self.env.random(rng)
-
-    def render_chat(self) -> str:
-        return self.env.render_chat()
 
 
 # --- Toolformer: the text says where a call helps ---------------------------------------------------------

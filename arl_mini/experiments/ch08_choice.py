@@ -12,12 +12,12 @@ from .. import envs, evaluate, ops
 from ..algorithms import GRPO, GiGPO, TurnGRPO
 from ..batch import Batch, Episode, collate
 from ..capabilities.tools import call_stats
+from ..capabilities.tools_shown import any_tool, by_head
 from ..imitate import imitate
 from ..models.format import TINY
 from ..models.score import Scores, score
 from ..models.tokenizer import END, OBS, OBS_END
 from ..rollout import Limits, demonstrate
-from ..warmstarts.ch08 import any_tool, by_head
 from .kinds import ByReward, Experiment
 from .watched import Noted
 

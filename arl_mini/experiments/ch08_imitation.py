@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from .. import envs, evaluate
-from ..capabilities.tools import Insertion, Shown, ToolBox, call_stats, insert_calls
+from ..capabilities.tools import Insertion, ToolBox, call_stats, insert_calls
+from ..capabilities.tools_shown import Corpus, Shown, by_head, by_tool
 from ..imitate import imitate
 from ..rollout import Limits, demonstrate, rollout
-from ..warmstarts.ch08 import Corpus, by_head, by_tool
 from .kinds import Experiment
 
 NAME = "08_tool_use"

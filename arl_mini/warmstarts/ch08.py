@@ -5,46 +5,13 @@ import random
 import numpy as np
 
 from .. import envs, evaluate
-from ..capabilities.tools import Shown, call_stats
-from ..envs.base import Env, Reply
-from ..envs.wiki import JOBS, PEOPLE, PLACES, REGIONS
+from ..capabilities.tools import call_stats
+from ..capabilities.tools_shown import Corpus, Shown, any_tool, by_head, by_tool
 from ..models import TinyLM
-from ..models.tokenizer import END
 from ..rollout import Limits
 from .kinds import Recipe, Stage
 
 # --- calc-corpus: transcripts with and without the tool ---------------------------------------------------
-
-
-def by_tool(env: envs.Calc) -> str:
-    """Calls the tool, repeats its answer."""
-    return env.expert()
-
-
-def by_head(env: envs.Calc) -> str:
-    """The right answer at once."""
-    return f" {envs.calc.evaluate(env.expression)}{END}"
-
-
-class Corpus(Env):
-    """One of several worlds, drawn by weight; `speak` is how the transcripts of that world are written."""
-
-    words = envs.Calc.words
-
-    def __init__(self, *parts: tuple[float, Env, object]):
-        self.parts = parts
-
-    def reset(self, seed: int) -> str:
-        weights = [weight for weight, _, _ in self.parts]
-        _, self.env, self.speak = random.Random(f"corpus {seed}").choices(self.parts, weights)[0]
-        return self.env.reset(seed)
-
-    def step(self, said: str) -> Reply:
-        return self.env.step(said)
-
-    def said(self) -> str:
-        """What the transcript has next."""
-        return self.speak(getattr(self.env, "env", self.env))
 
 
 CALC, LONG = envs.Calc(), envs.LongCalc()
@@ -81,23 +48,6 @@ def _wiki_atoms(policy: TinyLM) -> dict[str, float]:
 
 
 # --- mixed-novice: has all tools, takes any ---------------------------------------------------------------
-
-
-def any_tool(env: envs.Mixed, rng: random.Random) -> str:
-    """Knows each tool but takes one of the two blindly; with the wrong one it gives up and guesses."""
-    if not env.tools and env.turns == 0 and rng.random() < 0.5:
-        return wrong_tool(env, rng)
-    if env.tools and env.tools[0] not in envs.mixed.WANTED[env.kind]:
-        fact = envs.act(f"answer {rng.choice((*PEOPLE, *PLACES, *REGIONS, *JOBS))}")
-        return fact if env.kind == "fact" else f" {rng.randint(0, 9801)}{END}"
-    return env.expert()
-
-
-def wrong_tool(env: envs.Mixed, rng: random.Random) -> str:
-    """A well-formed call of the tool that does not help."""
-    if env.kind == "fact":
-        return envs.act(f"py {rng.randint(10, 99)}*{rng.randint(10, 99)}")
-    return envs.act(f"search {rng.choice(envs.calc.THINGS)}")
 
 
 def _mixed_atoms(policy: TinyLM) -> dict[str, float]:

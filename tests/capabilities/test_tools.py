@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from arl_mini import collate, envs, evaluate, models
-from arl_mini.capabilities.tools import Shown, ToolBox, call_stats, insert_calls, weighted_loss
+from arl_mini.capabilities.tools import ToolBox, call_stats, insert_calls, weighted_loss
+from arl_mini.capabilities.tools_shown import Shown
 from arl_mini.envs import act, check_env
 from arl_mini.envs.calc import evaluate as value
 from arl_mini.models.tokenizer import END, encode
