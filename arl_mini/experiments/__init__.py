@@ -18,6 +18,7 @@ from types import ModuleType
 
 from .. import models
 from ..files import write_whole
+from . import real
 from .kinds import Experiment
 
 CHAPTERS = sorted(module.name for module in iter_modules(__path__) if module.name.startswith("ch"))

@@ -3,6 +3,7 @@
 from .. import envs, evaluate
 from ..algorithms import GRPO
 from ..rollout import Limits
+from . import kinds
 from .kinds import ByReward, Experiment
 
 QUEST = dict(
@@ -14,6 +15,8 @@ def measure_quest(policy) -> dict[str, float]:
     """Success on 256 held-out tasks."""
     return {"success": evaluate.success(policy, envs.Quest(), limits=QUEST["limits"]).mean}
 
+
+REAL = ByReward(envs.Quest(), GRPO(beta=0.01), kinds.REAL)
 
 EXPERIMENTS = {
     "00_start_here/quest": Experiment(

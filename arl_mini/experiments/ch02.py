@@ -23,6 +23,7 @@ from ..models.score import score
 from ..models.tokenizer import END, THINK_END, encode
 from ..rollout import Limits, demonstrate, rollout
 from ..train import Record, backward, train
+from . import kinds
 from .ch02_estimates import CHAIN, HARD, LIMITS, tasks, tries
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Noted, nothing
@@ -221,6 +222,8 @@ def _watched(env: Env, algorithm: Algorithm, watch, **changes) -> Noted:
 
 
 NOISY, THREE = NoisyRewardModel((1, 3)), FRESH_SEEDS[:3]
+REAL = ByReward(envs.Chain((1, 2)), LitePPO(), kinds.REAL)
+
 EXPERIMENTS = {
     f"02_policy_gradients/{name}": Experiment(about, "chain-atoms", arms, measured, THREE)
     for name, about, arms, measured in (

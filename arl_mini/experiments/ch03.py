@@ -17,7 +17,8 @@ from ..models.score import score
 from ..rewards import at_end
 from ..rollout import Limits, rollout
 from ..train import train
-from .kinds import FRESH_SEEDS, Experiment
+from . import kinds
+from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .sums import (
     FEW,
     SUMS,
@@ -242,6 +243,8 @@ def _by_length(algorithm, settings=LENGTHS) -> FitSums:
 def _flipped(seed: int) -> list[Pair]:
     return true_pairs(seed, 600, 0.2)
 
+
+REAL = ByReward(envs.Taste(), DPO(beta=0.1), kinds.REAL)
 
 EXPERIMENTS = {
     "03_preferences/ipo": Experiment(

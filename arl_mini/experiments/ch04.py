@@ -15,6 +15,7 @@ from ..models.score import score
 from ..ops import group_signal, group_zscore, per_token, row_mean
 from ..rollout import Limits
 from ..train import Record, Run
+from . import kinds
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Noted, counted
 
@@ -195,6 +196,8 @@ def measure_hinted(policy) -> dict[str, float]:
     agree, disagree = ([i["success"] for i in last if i["hint_right"] is kind] for kind in (True, False))
     return {"agree": float(np.mean(agree)), "disagree": float(np.mean(disagree))}
 
+
+REAL = ByReward(envs.Chain((1, 2)), GRPO(beta=0.01), kinds.REAL)
 
 EXPERIMENTS = {
     "04_grpo/grpo": Experiment(

@@ -14,6 +14,7 @@ from ..models.score import score
 from ..models.tokenizer import ACT, encode
 from ..rewards import at_end, judged
 from ..rollout import Limits, branch, rollout
+from . import kinds
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Watched, planned
 
@@ -230,6 +231,8 @@ def on_three(algorithm: GRPO, lr: float) -> Watched:
     """An arm on quests with three rooms."""
     return Watched(ByReward(envs.Quest(3, 8), algorithm, THREE | {"lr": lr}))
 
+
+REAL = ByReward(envs.Quest(), GiGPO(), kinds.REAL)
 
 EXPERIMENTS = {
     f"{NAME}/posterior": Experiment(

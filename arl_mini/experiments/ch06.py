@@ -20,7 +20,8 @@ from ..imitate import imitate
 from ..models.score import Scores, score
 from ..rollout import Limits, rollout
 from ..train import Run, Settings
-from .kinds import Experiment
+from . import kinds
+from .kinds import ByReward, Experiment
 from .watched import counted, sampled
 
 if TYPE_CHECKING:
@@ -309,6 +310,8 @@ def chosen_rates(parts: Sequence[str] = tuple(PARTS)) -> dict[str, float]:
     names = [name for part in parts for name in PARTS[part]]
     return {n: max(RATES, key=lambda r: np.mean(tuning.values(f"{n} {r:g}", "success"))) for n in names}
 
+
+REAL = ByReward(envs.Chain((1, 2)), LitePPO(), kinds.REAL)
 
 EXPERIMENTS = {
     f"06_algorithm_zoo/tuning_{part}": Experiment(

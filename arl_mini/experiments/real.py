@@ -1,11 +1,9 @@
 """The real language model of the `gpu` budget: SmolLM2-135M-Instruct with adapters, or another named by the reader."""
 
 import os
-from types import ModuleType
 
 import torch
 
-from . import CHAPTERS, chapter_module
 from .kinds import ByReward
 
 NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -25,5 +23,7 @@ def policy(source: str | None = None, rank: int = 8):
 
 def chapters() -> dict[str, ByReward]:
     """Chapter → the run its `gpu` budget trains a real model with: the `REAL` of its module."""
-    modules: dict[str, ModuleType] = {name: chapter_module(name) for name in CHAPTERS}
+    from . import CHAPTERS, chapter_module
+
+    modules = {name: chapter_module(name) for name in CHAPTERS}
     return {name: module.REAL for name, module in modules.items() if hasattr(module, "REAL")}
