@@ -10,6 +10,7 @@ from .grid import Grid
 from .long_calc import LongCalc
 from .maze import Maze, Place
 from .mixed import Mixed
+from .notes import Notes
 from .pyfunc import PyFunc
 from .quest import Quest
 from .robots import Robots
@@ -18,7 +19,7 @@ from .waves import Waves
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Place",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Notes", "Place",
     "PyFunc", "Quest", "Robots",
     "Taste",     "Waves", "Wiki",
 ]  # fmt: skip
