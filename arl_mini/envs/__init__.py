@@ -5,6 +5,7 @@ from .bootcamp import Bootcamp
 from .calc import Calc
 from .chain import Chain
 from .craft import Craft
+from .errand import Errand
 from .finite import Finite
 from .grid import Grid
 from .long_calc import LongCalc
@@ -19,7 +20,7 @@ from .waves import Waves
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Notes", "Place",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Errand", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Notes", "Place",
     "PyFunc", "Quest", "Robots",
     "Taste",     "Waves", "Wiki",
 ]  # fmt: skip
