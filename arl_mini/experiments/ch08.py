@@ -3,15 +3,15 @@
 from .. import envs, evaluate
 from ..algorithms import GRPO
 from ..rollout import Limits
+from . import kinds
 from .kinds import ByImitation, ByReward, Experiment
 
-CALC = dict(
-    steps=80, prompts=32, tries=8, lr=5e-4, limits=Limits(turn_tokens=16, turns=8, total=128)
-)  # fmt: skip
+CALC = dict(steps=80, prompts=32, tries=8, lr=5e-4, limits=Limits(turn_tokens=16, turns=8, total=128))
+REAL = ByReward(envs.Calc(("product",)), GRPO(beta=0.01), kinds.REAL)
 
 
 def measure_calc(policy) -> dict[str, float]:
-    """Accuracy and calls on held-out sums and products, with `py` working and with it down in 30 % of tasks."""
+    """Accuracy and calls on held-out sums and products, with `py` working and down in 30 % of tasks."""
     measured = {}
     for kind in ("sum", "product"):
         for name, failing in (("", 0.0), ("_failing", 0.3)):
@@ -31,7 +31,8 @@ def measure_calc(policy) -> dict[str, float]:
 
 EXPERIMENTS = {
     "08_tool_use/failing": Experiment(
-        "A tool that is down in 30 % of tasks: imitation of an expert's clean traces against GRPO on the answer.",
+        "A tool that is down in 30 % of tasks: "
+        "imitation of an expert's clean traces against GRPO on the answer.",
         "calc-novice",
         {
             "imitation": ByImitation(envs.Calc(), 4096, dict(steps=80, rows=256, lr=1e-3)),

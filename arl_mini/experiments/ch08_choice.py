@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .. import envs, evaluate, ops
 from ..algorithms import GRPO, GiGPO, TurnGRPO
@@ -15,15 +14,16 @@ from ..capabilities.tools import call_stats
 from ..capabilities.tools_shown import any_tool, by_head
 from ..imitate import imitate
 from ..models.format import TINY
-from ..models.score import Scores, score
+from ..models.score import score
 from ..models.tokenizer import END, OBS, OBS_END
 from ..rollout import Limits, demonstrate
+from ..train import Run, Settings
+from .ch08 import CALC
 from .kinds import ByReward, Experiment
 from .watched import Noted
 
 NAME = "08_tool_use"
 PRODUCTS = envs.Calc(("product",))
-CALC = dict(steps=80, prompts=32, tries=8, lr=5e-4, limits=Limits(turn_tokens=16, turns=8, total=128))
 
 
 def share_that_call(run, record) -> dict[str, float]:
@@ -105,7 +105,7 @@ def measure_choice(policy) -> dict[str, float]:
 
 # --- credit over many turns -------------------------------------------------------------------------------
 
-TWO_HOPS = envs.Wiki((2, 2))
+THREE_HOPS = envs.Wiki((3, 3))
 WIKI = dict(steps=40, prompts=16, tries=8, lr=1e-3, limits=Limits(turn_tokens=8, turns=10, total=200))
 
 
@@ -114,7 +114,7 @@ def advances(episode: Episode) -> list[bool]:
 
     Such a turn is the first to find, or to open, the next passage of the chain, or the right answer.
     """
-    env = TWO_HOPS.clone()
+    env = THREE_HOPS.clone()
     env.reset(episode.seed)
     chain, reached, nearer = env.chain()[:-1], 0, []
     for k in range(episode.turns):
@@ -138,15 +138,13 @@ def wasted(episodes) -> float:
 
 
 def measure_hops(policy) -> dict[str, float]:
-    """On two hops: success, turns, wasted turns a success; success on three hops, which are never trained."""
-    tried = evaluate.episodes(policy, TWO_HOPS, 512, limits=WIKI["limits"])
-    three = evaluate.success(policy, envs.Wiki((3, 3)), limits=WIKI["limits"])
+    """On questions of three hops: success, turns, wasted turns a success."""
+    tried = evaluate.episodes(policy, THREE_HOPS, 512, limits=WIKI["limits"])
     return {
         "success": float(np.mean([e.success for e in tried])),
         "turns": float(np.mean([e.turns for e in tried])),
         "wasted": wasted(tried),
-        "three_hops": three.mean,
-    }  # fmt: skip
+    }
 
 
 def share_wasted(run, record) -> dict[str, float]:
@@ -157,27 +155,42 @@ def share_wasted(run, record) -> dict[str, float]:
 # --- a leak in the mask -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ObservationsToo(GRPO):
-    """GRPO with a bug: what the tool said is trained as if the policy had said it.
+class ResultsToo(Run):
+    """A run with a bug: what the tool said is scored and trained as if the policy had said it."""
 
-    Made for one update a batch, where the probability now is that when sampled and every ratio is 1.
-    """
-
-    def reward(self, batch: Batch) -> Batch:
-        return batch.set(mask=(batch.turn >= 0).to(batch.mask))
-
-    def loss(self, scores: Scores, batch: Batch) -> Tensor:
-        return super().loss(scores, batch.set(old_logp=scores.logp.detach()))
+    def _prepare(self, episodes: list[Episode]) -> tuple[Batch, float]:
+        batch, signal = super()._prepare(episodes)
+        batch = batch.set(mask=(batch.turn >= 0).to(batch.mask))
+        with torch.no_grad():
+            batch = batch.set(old_logp=score(self.policy, batch).logp)
+        return batch.set(advantages=self.algorithm.advantages(batch)), signal
 
 
-def heard(policy, tasks: int = 256) -> float:
-    """Nats a token: how open the policy finds what a tool will say, its entropy at real results."""
+def leaking(policy, seed: int, **changes) -> Run:
+    """The arm of the bug: as `ByReward`, with the run above."""
+    return ResultsToo(policy, PRODUCTS, GRPO(), Settings(**{**CALC, "seed": seed, **changes}))
+
+
+def copied(policy, seed: int, **changes) -> Iterator[dict]:
+    """The same bug in imitation: an expert's traces, with the tool's tokens in the loss."""
+    first = 1_000_000 * (seed + 1)
+    shown = demonstrate(policy, PRODUCTS, range(first, first + 4000), lambda env: env.expert())
+    leaked = [replace(e, mask=(e.turn >= 0).astype(np.float32)) for e in shown]
+    losses = imitate(policy, leaked, **{**dict(steps=80, rows=128, lr=1e-3, seed=seed), **changes})
+    return ({"step": step, "loss": loss} for step, loss in enumerate(losses, 1))
+
+
+def heard(policy, tasks: int = 256) -> dict[str, float]:
+    """Nats a token at real results of the tool: entropy, and the loss, how little they were expected."""
     held_out = range(evaluate.HELD_OUT, evaluate.HELD_OUT + tasks)
     batch = collate(demonstrate(policy, PRODUCTS, held_out, lambda env: env.expert()))
     results = ((batch.mask == 0) & (batch.turn >= 0)).to(batch.mask)
     with torch.no_grad():
-        return float(ops.token_mean(score(policy, batch.set(mask=results)).entropy, results))
+        scored = score(policy, batch.set(mask=results))
+    return {
+        "result_entropy": float(ops.token_mean(scored.entropy, results)),
+        "result_loss": float(ops.token_mean(-scored.logp, results)),
+    }
 
 
 def invented(policy, tasks: int = 256) -> float:
@@ -191,12 +204,12 @@ def invented(policy, tasks: int = 256) -> float:
 
 def measure_leak(policy) -> dict[str, float]:
     """Success, certainty about results, results of its own."""
-    return measure_products(policy) | {"heard_entropy": heard(policy), "invented": invented(policy)}
+    return measure_products(policy) | heard(policy) | {"invented": invented(policy)}
 
 
 def wiki(algorithm: GRPO) -> Noted:
     """An arm of the long horizon."""
-    return Noted(ByReward(TWO_HOPS, algorithm, WIKI), share_wasted)
+    return Noted(ByReward(THREE_HOPS, algorithm, WIKI), share_wasted)
 
 
 EXPERIMENTS = {
@@ -219,7 +232,7 @@ EXPERIMENTS = {
         (10, 11, 12),
     ),
     f"{NAME}/hops": Experiment(
-        "Questions of two hops at equal tries: outcome alone, step groups, a reward for turns that lead on.",
+        "Questions of three hops at equal tries: outcome alone, step groups, a reward for turns that lead on.",
         "wiki-novice",
         {
             "GRPO": wiki(GRPO()),
@@ -234,7 +247,8 @@ EXPERIMENTS = {
         "calc-novice",
         {
             "sampled tokens": ByReward(PRODUCTS, GRPO(), CALC),
-            "results too": ByReward(PRODUCTS, ObservationsToo(), CALC),
+            "results too": leaking,
+            "imitation, results too": copied,
         },
         measure_leak,
         (10, 11, 12),

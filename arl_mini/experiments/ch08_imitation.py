@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from .. import envs, evaluate
 from ..capabilities.tools import Insertion, ToolBox, call_stats, insert_calls
-from ..capabilities.tools_shown import Corpus, Shown, by_head, by_tool
+from ..capabilities.tools_shown import Shown, by_head, by_tool
 from ..imitate import imitate
 from ..rollout import Limits, demonstrate, rollout
 from .kinds import Experiment
@@ -26,41 +25,38 @@ def first_task(seed: int) -> int:
 
 # --- ReAct and FireAct ------------------------------------------------------------------------------------
 
-READ = Corpus(
-    *((1, Shown(envs.Calc(), speak), speak) for speak in (by_head, by_tool)),
-    (0.9, envs.Calc(), by_head), (0.1, envs.Calc(), by_tool),
-)  # fmt: skip
-READING = dict(steps=160, rows=64, lr=2e-3)
 TRACES = dict(steps=40, rows=128, lr=1e-3)
+WAYS = {"alone": PRODUCTS, "calls_shown": Shown(PRODUCTS, by_tool), "answers_shown": Shown(PRODUCTS, by_head)}
 
 
-def read_and_follow(policy, seed: int, traces: bool) -> Iterator[dict]:
-    """Imitation of transcripts with and without the tool; then, where asked, of an expert's traces alone."""
-    tasks = range(first_task(seed), first_task(seed) + 3000)
-    shown = demonstrate(policy, READ, tasks, lambda env: env.said())
-    losses = list(imitate(policy, shown, **READING, seed=seed))
-    if traces:
-        shown = demonstrate(policy, envs.Calc(), tasks, by_tool)
-        losses += list(imitate(policy, shown, **TRACES, seed=seed))
-    return ({"step": step, "loss": loss} for step, loss in enumerate(losses, 1))
+def prompted(policy, seed: int, tasks: int = 256) -> dict[str, float]:
+    """Products alone and after two examples, with calls or without: calls, accuracy, tokens a task.
 
-
-def measure_prompts(policy, tasks: int = 256) -> dict[str, float]:
-    """Products: calls and accuracy alone and after two examples with or without calls; tokens a task."""
-    ways = {
-        "alone": PRODUCTS,
-        "calls_shown": Shown(PRODUCTS, by_tool),
-        "answers_shown": Shown(PRODUCTS, by_head),
-    }
-    measured = {}
-    for name, env in ways.items():
-        tried = evaluate.episodes(policy, env, tasks, limits=LIMITS)
+    Every seed has tasks of its own.
+    """
+    first, measured = evaluate.HELD_OUT + 1000 * seed, {}
+    for name, env in WAYS.items():
+        tried = rollout(policy, env, range(first, first + tasks), seed=seed, limits=LIMITS)
         measured |= {
             f"{name}_calls": call_stats(tried)["call_share"],
             f"{name}_success": float(np.mean([e.success for e in tried])),
             f"{name}_tokens": float(np.mean([len(e) for e in tried])),
         }
     return measured
+
+
+def asked(policy, seed: int) -> Iterator[dict]:
+    """An arm that trains nothing: one record of `prompted`."""
+    yield {"step": 0, **prompted(policy, seed)}
+
+
+def followed(policy, seed: int, **changes) -> Iterator[dict]:
+    """Imitation of an expert's traces, without examples; then one record of `prompted`."""
+    tasks = range(first_task(seed), first_task(seed) + 3000)
+    shown = demonstrate(policy, envs.Calc(), tasks, by_tool)
+    for step, loss in enumerate(imitate(policy, shown, **{**TRACES, "seed": seed, **changes}), 1):
+        yield {"step": step, "loss": loss}
+    yield {"step": step, **prompted(policy, seed)}
 
 
 # --- Toolformer -------------------------------------------------------------------------------------------
@@ -146,12 +142,9 @@ def reached(policy, seed: int) -> Iterator[dict]:
 EXPERIMENTS = {
     f"{NAME}/react": Experiment(
         "Two examples in the prompt, with calls or without, against imitation of an expert's traces.",
-        "calc-novice",
-        {
-            "prompt only": partial(read_and_follow, traces=False),
-            "traces": partial(read_and_follow, traces=True),
-        },
-        measure_prompts,
+        "calc-corpus",
+        {"prompt only": asked, "traces": followed},
+        lambda policy: {},
         (10, 11, 12),
     ),
     f"{NAME}/toolformer": Experiment(

@@ -43,7 +43,7 @@ def _wiki_habit(env: envs.Wiki, rng: random.Random) -> str:
 
 def _wiki_atoms(policy: TinyLM) -> dict[str, float]:
     limits = Limits(turn_tokens=8, turns=10, total=160)
-    shares = {h: evaluate.success(policy, envs.Wiki((h, h)), limits=limits).mean for h in (1, 2)}
+    shares = {h: evaluate.success(policy, envs.Wiki((h, h)), limits=limits).mean for h in (1, 2, 3)}
     return {f"{hops}_hop_success": share for hops, share in shares.items()}
 
 
@@ -65,17 +65,17 @@ RECIPES = {
         "Read transcripts with and without the tool; writes as its prompt does, alone mostly by head.",
         CALC,
         (
-            Stage(ATOMS, lambda env, rng: env.said(), 900, 3e-3, tasks=8000),
-            Stage(DOCUMENTS, lambda env, rng: env.said(), 400, 2e-3),
+            Stage(ATOMS, lambda env, rng: env.said(), 700, 3e-3, tasks=8000),
+            Stage(DOCUMENTS, lambda env, rng: env.said(), 260, 2e-3),
         ),
         _corpus_atoms,
     ),
     "wiki-novice": Recipe(
-        "Reads passages and follows links, one hop or two; in 3 turns of 10 it does anything.",
-        envs.Wiki((1, 2)),
+        "Reads passages and follows links, up to three hops; in 3 turns of 10 it does anything.",
+        envs.Wiki((1, 3)),
         (
-            Stage(envs.Wiki((1, 2)), lambda env, rng: env.expert(), 1100, 3e-3, tasks=8000),
-            Stage(envs.Wiki((1, 2)), _wiki_habit, 80, 1e-3),
+            Stage(envs.Wiki((1, 3)), lambda env, rng: env.expert(), 900, 3e-3, tasks=8000),
+            Stage(envs.Wiki((1, 3)), _wiki_habit, 80, 1e-3),
         ),
         _wiki_atoms,
     ),
@@ -83,7 +83,7 @@ RECIPES = {
         "Can call a calculator and a search engine; takes either, whatever the task is.",
         envs.Mixed(),
         (
-            Stage(envs.Mixed(), lambda env, rng: env.expert(), 900, 3e-3, tasks=8000),
+            Stage(envs.Mixed(), lambda env, rng: env.expert(), 700, 3e-3, tasks=8000),
             Stage(envs.Mixed(), any_tool, 120, 1e-3),
         ),
         _mixed_atoms,
