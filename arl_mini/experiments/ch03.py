@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .. import envs, evaluate, models, ops
-from ..algorithms import DPO, GRPO, IPO, KTO, LCPO, ORPO, BetaDPO, SimPO, StepDPO
+from ..algorithms import DPO, GRPO, IPO, KTO, LCPO, ORPO, BetaDPO, OnlineDPO, SimPO, StepDPO
 from ..algorithms.base import Algorithm
 from ..algorithms.dpo import Pair, groups
 from ..batch import Batch, Episode, collate, pairs
@@ -244,7 +244,7 @@ def _flipped(seed: int) -> list[Pair]:
     return true_pairs(seed, 600, 0.2)
 
 
-REAL = ByReward(envs.Taste(), DPO(beta=0.1), kinds.REAL)
+REAL = ByReward(envs.Taste(), OnlineDPO(beta=0.1), kinds.REAL)
 
 EXPERIMENTS = {
     "03_preferences/ipo": Experiment(
