@@ -52,14 +52,15 @@ def encode(text: str, plain: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
     """Token ids of a text: one for each patch, those of `plain` for what stands between."""
     ids, end = [], 0
     for found in PATCH.finditer(text):
-        ids += [*plain(text[end : found.start()]), _id(found)]
+        if found.start() > end:
+            ids += plain(text[end : found.start()])
+        ids.append(_id(found))
         end = found.end()
-    return (*ids, *plain(text[end:]))
+    return (*ids, *plain(text[end:])) if end < len(text) else tuple(ids)
 
 
 def _id(found: re.Match) -> int:
-    pixels = sum(int(level) << 3 * k for k, level in enumerate(found[3]))
-    return MARK | int(found[1]) << ROW | int(found[2]) << COLUMN | pixels
+    return MARK | int(found[1]) << ROW | int(found[2]) << COLUMN | int(found[3][::-1], LEVELS)  # octal: three bits a pixel
 
 
 def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
@@ -76,3 +77,61 @@ def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
         text += f"{plain(run)}<patch {place // PLACES} {place % PLACES} {levels}>"
         run = []
     return text + plain(run)
+
+
+# --- what may be done to a picture ------------------------------------------------------------------------
+
+Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; right and bottom are the first ones outside
+
+
+def shrink(picture: np.ndarray, scale: int) -> np.ndarray:
+    """The means of squares of scale×scale pixels, (H / scale, W / scale)."""
+    height, width = picture.shape
+    if scale < 1 or height % scale or width % scale:
+        raise ValueError(f"cannot shrink {height}×{width} pixels by {scale}: both sides must be multiples of it")
+    return picture.reshape(height // scale, scale, width // scale, scale).mean((1, 3))
+
+
+def crop(picture: np.ndarray, box: Box) -> np.ndarray:
+    """The pixels in a box, always of its size: black where it leaves the picture."""
+    left, top, right, bottom = box
+    if right <= left or bottom <= top:
+        raise ValueError(f"a box {box} has nothing in it; expected left < right and top < bottom")
+    cut = np.zeros((bottom - top, right - left), picture.dtype)
+    inside = picture[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    down, across = max(-top, 0), max(-left, 0)
+    cut[down : down + inside.shape[0], across : across + inside.shape[1]] = inside
+    return cut
+
+
+def look(picture: np.ndarray, row: int, column: int) -> np.ndarray:
+    """The 8×8 pixels whose first patch is the one in that row and column; black beyond the border."""
+    return crop(picture, (SIDE * column, SIDE * row, SIDE * (column + 2), SIDE * (row + 2)))
+
+
+def mark(picture: np.ndarray, box: Box, level: float) -> np.ndarray:
+    """A copy with the outermost pixels of a box set to a level."""
+    left, top, right, bottom = box
+    drawn = picture.copy()
+    for rows, columns in (
+        (slice(top, top + 1), slice(left, right)), (slice(bottom - 1, bottom), slice(left, right)),
+        (slice(top, bottom), slice(left, left + 1)), (slice(top, bottom), slice(right - 1, right)),
+    ):  # fmt: skip
+        drawn[rows, columns] = level
+    return drawn
+
+
+def area(box: Box) -> int:
+    """Pixels in a box, 0 where it is empty."""
+    return max(0, box[2] - box[0]) * max(0, box[3] - box[1])
+
+
+def common(a: Box, b: Box) -> int:
+    """Pixels that two boxes share."""
+    return area((max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])))
+
+
+def iou(a: Box, b: Box) -> float:
+    """Intersection over union of two boxes, in [0, 1]; 0 where both are empty."""
+    union = area(a) + area(b) - common(a, b)
+    return common(a, b) / union if union else 0.0

@@ -7,6 +7,7 @@ from .chain import Chain
 from .craft import Craft
 from .errand import Errand
 from .finite import Finite
+from .glimpse import Glimpse
 from .grid import Grid
 from .long_calc import LongCalc
 from .maze import Maze, Place
@@ -20,7 +21,7 @@ from .waves import Waves
 from .wiki import Wiki
 
 __all__ = [
-    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Errand", "Finite", "Grid", "LongCalc", "Maze", "Mixed", "Notes", "Place",
+    "Env", "Reply", "act", "check_env", "malformed", "parse_act", "Bootcamp", "Calc", "Chain", "Craft", "Errand", "Finite", "Glimpse", "Grid", "LongCalc", "Maze", "Mixed", "Notes", "Place",
     "PyFunc", "Quest", "Robots",
     "Taste",     "Waves", "Wiki",
 ]  # fmt: skip
