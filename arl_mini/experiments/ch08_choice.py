@@ -232,7 +232,7 @@ EXPERIMENTS = {
         (10, 11, 12),
     ),
     f"{NAME}/hops": Experiment(
-        "Questions of three hops at equal tries: outcome alone, step groups, a reward for turns that lead on.",
+        "Questions of three hops at equal tries: outcome alone, step groups, pay for turns that lead on.",
         "wiki-novice",
         {
             "GRPO": wiki(GRPO()),
