@@ -143,8 +143,8 @@ class Notes(Env):
         (kind, name), right = self.now, words == ["answer", self.truth(self.now)]
         info = {"kind": kind, "subject": name, "right": right, "told": len(places(self.stream, name))}
         self.right, self.wrong = self.right + right, self.wrong + (not right)
-        done = self.right + self.wrong == self.questions
-        return Reply(reward=right / self.questions, done=done, info=info | ({"success": not self.wrong} if done else {}))
+        done = self.right + self.wrong == len(self.asked)
+        return Reply(reward=right / len(self.asked), done=done, info=info | ({"success": not self.wrong} if done else {}))
 
     def expert(self) -> str:
         """The right answer, by someone who heard everything."""
