@@ -102,3 +102,30 @@ def pass_at_k(right: int, tries: int, k: int) -> float:
     if not 0 <= right <= tries or not 1 <= k <= tries:
         raise ValueError(f"expected 0 ≤ right ≤ tries and 1 ≤ k ≤ tries; got right {right}, tries {tries}, k {k}")
     return 1.0 - math.comb(tries - right, k) / math.comb(tries, k)
+
+
+def correction_matrix(first: Sequence[bool], last: Sequence[bool]) -> np.ndarray:
+    """What became of first answers: (2, 2) shares, rows wrong and right at first, columns wrong and right in the end.
+
+    [0, 1] is how often a wrong answer was mended, [1, 0] how often a right one was spoilt. A row sums to 1, or is nan
+    where no first answer was of its kind.
+    """
+    if len(first) != len(last):
+        raise ValueError(f"expected a last verdict for each of {len(first)} first ones, got {len(last)}")
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (np.asarray(first, int), np.asarray(last, int)), 1)
+    rows = counts.sum(1, keepdims=True)
+    return np.divide(counts, rows, out=np.full((2, 2), np.nan), where=rows > 0)
+
+
+def ece(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
+    """Expected calibration error: mean |mean confidence − share right| over bins of equal width, each with its part.
+
+    A confidence of 1 is in the last bin. Source: Guo et al. 2017 (arXiv 1706.04599), Eq. 3.
+    """
+    said, truth = np.asarray(confidence, float), np.asarray(right, float)
+    if len(said) == 0 or len(said) != len(truth) or said.min() < 0 or said.max() > 1:
+        raise ValueError(f"expected as many verdicts as confidences in [0, 1], at least one; got {len(said)}, {len(truth)}")
+    place = np.minimum((said * bins).astype(int), bins - 1)
+    gaps = np.bincount(place, said - truth, minlength=bins)
+    return float(np.abs(gaps).sum() / len(said))

@@ -125,6 +125,28 @@ def test_an_interval_reads_well():
     assert str(proportion([True, False])) == "0.500 [0.095, 0.905] (n = 2)"
 
 
+# --- calibration ------------------------------------------------------------------------------------------
+
+
+def test_ece_of_a_hand_case():
+    """Bins [0, ½) and [½, 1]: gaps |0.2 − 0| of one answer, |0.8 − ½| of two."""
+    assert evaluate.ece([0.2, 0.6, 1.0], [False, True, False], bins=2) == pytest.approx((0.2 + 2 * 0.3) / 3)
+    assert evaluate.ece([1.0, 0.0], [True, False]) == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30))
+def test_ece_is_at_least_the_gap_of_all_and_at_most_that_of_each(told):
+    said, right = map(np.array, zip(*told, strict=True))
+    got = evaluate.ece(said, right)
+    assert abs(said.mean() - right.mean()) - 1e-9 <= got <= np.abs(said - right).mean() + 1e-9
+
+
+@pytest.mark.parametrize("said, right", [([], []), ([0.5], []), ([1.5], [True]), ([-0.1], [True])])
+def test_ece_refuses_what_is_no_confidence(said, right):
+    with pytest.raises(ValueError, match="confidences in"):
+        evaluate.ece(said, right)
+
+
 # --- episodes ---------------------------------------------------------------------------------------------
 
 
