@@ -23,10 +23,18 @@ class Stage:
     lr: float
     tasks: int = 6000
 
+    def losses(self, policy: TinyLM, first: int, rng: random.Random, seed: int) -> Iterator[float]:
+        """Trains the policy in place on the tasks from `first` on; yields the loss of each update, in nats a token."""
+        shown = demonstrate(policy, self.env, range(first, first + self.tasks), lambda e: self.speak(e, rng))
+        return imitate(policy, shown, steps=self.steps, lr=self.lr, seed=seed)
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a checkpoint is made: the world it is measured on, and its stages in order."""
+    """How a checkpoint is made: the world it is measured on, and its stages in order.
+
+    start: a checkpoint to go on from, by name; without one the model is fresh.
+    """
 
     about: str
     env: Env
@@ -34,19 +42,20 @@ class Recipe:
     atoms: Callable[[TinyLM], dict[str, float]]  # what the policy is supposed to know, measured
     size: str = "nano"
     eyes: int = 0  # as in `TinyConfig`, for worlds with pictures
+    start: str = ""
 
 
 def make(name: str, recipe: Recipe, seed: int = 0) -> Iterator[str]:
     """Trains a checkpoint and writes it; yields progress in words."""
-    policy = TinyLM.new(recipe.size, tokenizer.build(recipe.env.words), seed, recipe.eyes)
+    words = tokenizer.build(recipe.env.words)
+    policy = checkpoints.load(recipe.start, words) if recipe.start else TinyLM.new(recipe.size, words, seed, recipe.eyes)
     start = 0
     for number, stage in enumerate(recipe.stages, 1):
         rng = random.Random(f"{name} {seed} {number}")
-        shown = demonstrate(policy, stage.env, range(start, start + stage.tasks), lambda e: stage.speak(e, rng))
-        start += stage.tasks
-        for step, loss in enumerate(imitate(policy, shown, steps=stage.steps, lr=stage.lr, seed=seed), 1):
+        for step, loss in enumerate(stage.losses(policy, start, rng, seed), 1):
             if step % 100 == 0 or step == stage.steps:
                 yield f"stage {number}, update {step} of {stage.steps}: {loss:.3f} nats a token"
+        start += stage.tasks
     card = {
         "about": recipe.about,
         "command": f"python -m arl_mini.warmstarts {name}" + (f" --seed {seed}" if seed else ""),
