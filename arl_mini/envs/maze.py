@@ -108,19 +108,19 @@ def _empty() -> list[str]:
 
 
 THINGS = ("sun", "tree", "cat", "boat")
-CANVAS = 4
+CANVAS = 3
 
 
 class Place(Env):
-    """A scene of three things, told in two relations; the policy plans where they stand, then draws 4×4 cells.
+    """A scene of three things, told in two relations; the policy plans where they stand, then draws 3×3 cells.
 
-    The task: ` sun above tree . cat left tree`. The reply is a plan in words, each thing with its row and column, between
-    `<think>` and `</think>`, and then the picture, a token a cell: ` ·` or a thing. Reward 1 where each of the three things
-    stands in the picture exactly once, nothing else does, and both relations hold (`above`: a smaller row; `left`: a smaller
-    column). The plan is not looked at: it helps or it does not.
+    The task: ` sun above tree . cat left tree`. The reply is a plan in words, each thing with the number of its cell (1 to 9
+    in reading order), between `<think>` and `</think>`, and then the picture, a token a cell: ` ·` or a thing. Reward 1 where
+    each of the three things stands in the picture exactly once, nothing else does, and both relations hold (`above`: a
+    smaller row; `left`: a smaller column). The plan is not looked at: it helps or it does not.
 
-    A sample: `<user> sun above tree . cat left tree<bot><think> sun 0 2 tree 2 3 cat 2 0</think> · · sun · · · · · cat · ·
-    tree · · · ·<end>` and the reward is 1.
+    A sample: `<user> sun above tree . cat left tree<bot><think> sun 2 tree 9 cat 4</think> · sun · cat · · · · tree<end>`
+    and the reward is 1.
     """
 
     words = f" {' '.join(THINGS)} above below left right . ·"
@@ -133,31 +133,32 @@ class Place(Env):
         self.seed = seed
         return " .".join(f" {a} {relation} {b}" for a, relation, b in self.relations)
 
-    def holds(self, places: dict[str, tuple[int, int]]) -> list[bool]:
-        """Whether each relation holds where the things stand at (row, column); False where one is missing."""
+    def holds(self, places: dict[str, int]) -> list[bool]:
+        """Whether each relation holds where each thing stands in this cell, 0 to 8; False where one is missing."""
         return [a in places and b in places and related(places[a], word, places[b]) for a, word, b in self.relations]
 
-    def plan(self, rng: random.Random) -> dict[str, tuple[int, int]]:
+    def plan(self, rng: random.Random) -> dict[str, int]:
         """Places that fit, drawn anew each time."""
         while True:
-            cells = rng.sample([(row, column) for row in range(CANVAS) for column in range(CANVAS)], 3)
-            places = dict(zip(self.things, cells))
+            places = self.anywhere(rng)
             if all(self.holds(places)):
                 return places
 
-    def write(self, planned: dict[str, tuple[int, int]], drawn: dict[str, tuple[int, int]]) -> str:
+    def anywhere(self, rng: random.Random) -> dict[str, int]:
+        """Three cells for the three things, whatever the relations say."""
+        return dict(zip(self.things, rng.sample(range(CANVAS**2), 3)))
+
+    def write(self, planned: dict[str, int], drawn: dict[str, int]) -> str:
         """A reply with this plan and this picture."""
-        plan = "".join(f" {thing} {row} {column}" for thing, (row, column) in planned.items())
-        rows = [[EMPTY] * CANVAS for _ in range(CANVAS)]
-        for thing, (row, column) in drawn.items():
-            rows[row][column] = thing
-        return f"{THINK}{plan}{THINK_END}{picture(rows)}{END}"
+        plan = "".join(f" {thing} {cell + 1}" for thing, cell in planned.items())
+        cells = {cell: thing for thing, cell in drawn.items()}
+        return f"{THINK}{plan}{THINK_END}{picture([[cells.get(i, EMPTY) for i in range(CANVAS**2)]])}{END}"
 
     def step(self, said: str) -> Reply:
         planned, closed, drawn = said.removeprefix(THINK).removesuffix(END).partition(THINK_END)
         cells = drawn.split()
         whole = bool(said.startswith(THINK) and said.endswith(END) and closed) and len(cells) == CANVAS**2
-        shown = places_in(cells) if whole else {}
+        shown = {cell: i for i, cell in enumerate(cells) if cell in THINGS} if whole else {}
         once = sorted(cell for cell in cells if cell != EMPTY) == sorted(self.things)
         success = whole and once and all(self.holds(shown))
         read = planned_in(planned.split())
@@ -172,31 +173,27 @@ class Place(Env):
 
     def random(self, rng: random.Random) -> str:
         """The three things anywhere, planned and drawn alike."""
-        cells = rng.sample([(row, column) for row in range(CANVAS) for column in range(CANVAS)], 3)
-        return self.write(dict(zip(self.things, cells)), dict(zip(self.things, cells)))
+        places = self.anywhere(rng)
+        return self.write(places, places)
 
     def render_chat(self) -> str:
         return (
-            "Write a plan between <think> and </think>, each thing with its row and column from 0 to 3; then draw the scene "
-            "as 16 cells, row by row: · for an empty cell, or the name of a thing."
+            "Write a plan between <think> and </think>, each thing with the number of its cell, 1 to 9; then draw "
+            "the scene as 9 cells, row by row: · for an empty cell, or the name of a thing."
         )
 
 
 RELATIONS = ("above", "below", "left", "right")
 
 
-def related(a: tuple[int, int], word: str, b: tuple[int, int]) -> bool:
-    """Whether (row, column) a is above, below, left or right of b."""
-    return {"above": a[0] < b[0], "below": a[0] > b[0], "left": a[1] < b[1], "right": a[1] > b[1]}[word]
+def related(a: int, word: str, b: int) -> bool:
+    """Whether cell a is above, below, left or right of cell b."""
+    (row, column), (other, beside) = divmod(a, CANVAS), divmod(b, CANVAS)
+    return {"above": row < other, "below": row > other, "left": column < beside, "right": column > beside}[word]
 
 
-def places_in(cells: list[str]) -> dict[str, tuple[int, int]]:
-    """Where each thing stands in a picture, (row, column)."""
-    return {cell: divmod(i, CANVAS) for i, cell in enumerate(cells) if cell in THINGS}
-
-
-def planned_in(words: list[str]) -> dict[str, tuple[int, int]]:
-    """Where each thing of a plan is to stand; empty where the plan cannot be read."""
-    if len(words) % 3 or not all(w in "0123" for i, w in enumerate(words) if i % 3):
+def planned_in(words: list[str]) -> dict[str, int]:
+    """The cell of each thing in a plan, 0 to 8; empty where the plan cannot be read."""
+    if len(words) % 2 or not all(w in list("123456789") for w in words[1::2]):
         return {}
-    return {words[i]: (int(words[i + 1]), int(words[i + 2])) for i in range(0, len(words), 3)}
+    return {thing: int(number) - 1 for thing, number in zip(words[::2], words[1::2])}

@@ -65,8 +65,8 @@ def test_the_two_levels_share_out_the_tokens(batch):
     for row, episode in enumerate(batch.episodes):
         trained = {kind: [episode.pieces[t] for t in adv[row].nonzero()[:, 0] if batch.mask[row, t]]
                    for kind, adv in (("plan", plan), ("picture", picture))}  # fmt: skip
-        assert trained["plan"][0] == "<think>" and trained["plan"][-1] == "</think>" and len(trained["plan"]) == 11
-        assert trained["picture"][-1] == "<end>" and len(trained["picture"]) == 17
+        assert trained["plan"][0] == "<think>" and trained["plan"][-1] == "</think>" and len(trained["plan"]) == 8
+        assert trained["picture"][-1] == "<end>" and len(trained["picture"]) == 10
 
 
 def test_an_unknown_level_is_refused():

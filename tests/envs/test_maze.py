@@ -100,7 +100,7 @@ def test_a_scene_is_paid_for_what_is_drawn_not_for_what_is_planned():
 def test_careless_scenes_earn_little():
     def crowd(env, rng):
         """Every cell full of things."""
-        cells = [rng.choice(env.things) for _ in range(16)]
+        cells = [rng.choice(env.things) for _ in range(9)]
         return f"<think></think>{picture([cells])}<end>"
 
     def two(env, rng):
