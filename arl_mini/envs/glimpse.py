@@ -32,7 +32,7 @@ class Glimpse(Env):
 
     ` name` → ` 7<end>`, with two digits ` name left` or ` name right`; ` sum` → the digits from left to right and the last
     digit of their sum, ` 7 5 = 2<end>`; ` box 7` → left, top, right and bottom of its ink, ` i e p m<end>` (a = 0, y = 24);
-    ` side 7 5` → ` left<end>` if the 7 stands left of the 5. `pay` says what earns the reward: 'right' the right answer (a box:
+    ` side 7 5` → the digits, then where the 7 stands, ` 5 7 = right<end>`. `pay` says what earns the reward: 'right' the right answer (a box:
     IoU, right from 0.5 on), 'partial' also half a point for the share of digits named right, 'covered' the share of the
     ink's box that is covered. hint: with it ` hint 7` comes first, the right answer in this share of tasks.
 
@@ -73,7 +73,8 @@ class Glimpse(Env):
             self.places.append((r, c))
             self.values.append(int(labels[pick]))
         self.calls, self.looks = [], []
-        text = self._ask(random.Random(f"question {seed}"))
+        order = range(self.digits)[:: -1 if mirrored else 1]  # the same digits are asked for in both views
+        text = self._ask(random.Random(f"question {seed}"), order)
         return text + self._view(self.canvas * self.dim)
 
     def _distinct(self, rng: random.Random, pool: range, labels: np.ndarray) -> list[int]:
@@ -92,8 +93,8 @@ class Glimpse(Env):
             if all(a[1] != b[1] and max(abs(a[0] - b[0]), abs(a[1] - b[1])) > 1 for a, b in pairs):
                 return spots
 
-    def _ask(self, rng: random.Random) -> str:
-        self.asked, other = rng.sample(range(self.digits), 2) if self.digits > 1 else (0, 0)
+    def _ask(self, rng: random.Random, order: range) -> str:
+        self.asked, other = rng.sample(order, 2) if self.digits > 1 else (0, 0)
         value, text = self.values[self.asked], f" {self.task}"
         if self.task == "name":
             if self.digits > 1:
@@ -101,18 +102,23 @@ class Glimpse(Env):
                 value, text = self.values[self.asked], text + side
             self.answer = f" {value}"
         elif self.task == "sum":
-            self.answer = f" {' '.join(map(str, self.values))} = {sum(self.values) % 10}"
+            self.answer = f"{self.read} = {sum(self.values) % 10}"
         elif self.task == "box":
             text += f" {value}"
             self.answer = "".join(f" {LETTERS[edge]}" for edge in self.box)
         else:
             text += f" {value} {self.values[other]}"
-            self.answer = " left" if self.asked < other else " right"
+            self.answer = f"{self.read} = {'left' if self.asked < other else 'right'}"
         if self.hint is None:
             return text
         right = int(self.answer[-1]) if self.answer[-1].isdigit() else value
         self.hinted = right if rng.random() < self.hint else (right + rng.randint(1, 9)) % 10
         return f" hint {self.hinted}{text}"
+
+    @property
+    def read(self) -> str:
+        """The digits from left to right."""
+        return "".join(f" {value}" for value in self.values)
 
     @property
     def box(self) -> pictures.Box:
@@ -156,13 +162,13 @@ class Glimpse(Env):
         return {"calls": list(self.calls), "looks": list(self.looks)}
 
     def _judge(self, answer: str) -> Reply:
-        info = self._info() | {"answer": answer.strip(), "values": list(self.values)}
+        said, wanted = answer.split(), self.answer.split()
+        info = self._info() | {"answer": said[-1] if said else "", "values": list(self.values)}
         if self.hint is not None:
-            info["hint_right"] = str(self.hinted) == self.answer.split()[-1]
+            info["hint_right"] = str(self.hinted) == wanted[-1]
         if self.task == "box":
             return self._judge_box(answer, info)
-        said, wanted = answer.split(), self.answer.split()
-        right = said[-1:] == wanted[-1:] if self.task == "sum" else said == wanted
+        right = answer.rpartition("=")[2].split() == wanted[-1:]
         named = [a == str(b) for a, b in zip(answer.partition("=")[0].split(), self.values)]
         share = sum(named) / self.digits
         reward = right if self.pay != "partial" else (right + share) / 2
@@ -189,7 +195,7 @@ class Glimpse(Env):
         if self.task == "box":
             return "".join(f" {rng.choice(LETTERS)}" for _ in range(4)) + END
         if self.task == "side":
-            return f" {rng.choice(('left', 'right'))}{END}"
+            return f"{self.read} = {rng.choice(('left', 'right'))}{END}"
         return f" {rng.randrange(10)}{END}"
 
     def render_chat(self) -> str:
