@@ -14,10 +14,11 @@ Cell = tuple[int, int]
 class Robots(Env):
     """Multi-agent path finding for two: bring both robots to their places in as few turns as possible.
 
-    The task: ` first 0 2 to 3 1 . second 1 1 to 0 3`, columns and rows counted from the upper left. One command moves both:
-    `left up` moves the first to the left and the second up; `stay` is a move too. Who would leave the floor stays. If both
-    would stand on one cell, or change places, neither moves. Both must stand on their places at once. The reward comes at
-    the end: 1 less 0.1 for each turn beyond the shortest way, at least 0.1, and 0 where `limit` turns did not suffice.
+    The task: ` first 0 2 to 3 1 . second 1 1 to 0 3`, columns and rows counted from the upper left. One
+    command moves both: `left up` moves the first to the left and the second up; `stay` is a move too. Who
+    would leave the floor stays. If both would stand on one cell, or change places, neither moves. Both must
+    stand on their places at once. The reward comes at the end: 1 less 0.1 for each turn beyond the shortest
+    way, at least 0.1, and 0 where `limit` turns did not suffice.
 
     A sample: `<user> first 0 0 to 1 0 . second 3 3 to 3 2<bot><act> right up</act>` and the reward is 1.
     """
@@ -42,7 +43,7 @@ class Robots(Env):
 
     def _look(self) -> str:
         told = zip(("first", "second"), self.at, self.goals)
-        return " ." .join(f" {name} {x} {y} to {a} {b}" for name, (x, y), (a, b) in told)
+        return " .".join(f" {name} {x} {y} to {a} {b}" for name, (x, y), (a, b) in told)
 
     def step(self, said: str) -> Reply:
         self.turns += 1
@@ -56,13 +57,23 @@ class Robots(Env):
         before, self.at = self.at, moved(self.size, self.at, words)
         if self.at == self.goals:
             wasted = self.turns - self.shortest
-            return Reply(reward=max(0.1, round(1 - 0.1 * wasted, 1)), done=True, info={"success": True, "wasted": wasted})
-        return Reply(self._look(), info={"illegal": True} if before == self.at and words != ["stay", "stay"] else {})
+            return Reply(
+                reward=max(0.1, round(1 - 0.1 * wasted, 1)),
+                done=True,
+                info={"success": True, "wasted": wasted},
+            )
+        return Reply(
+            self._look(), info={"illegal": True} if before == self.at and words != ["stay", "stay"] else {}
+        )
 
     def expert(self) -> str:
         """A pair of moves on a shortest way."""
         left = distances(self.size, self.goals)
-        return act(" ".join(min(itertools.product(MOVES, repeat=2), key=lambda m: left[moved(self.size, self.at, m)])))
+        return act(
+            " ".join(
+                min(itertools.product(MOVES, repeat=2), key=lambda m: left[moved(self.size, self.at, m)])
+            )
+        )
 
     def random(self, rng: random.Random) -> str:
         """Any moves."""
@@ -88,7 +99,9 @@ def moved(size: int, at: tuple[Cell, Cell], moves) -> tuple[Cell, Cell]:
 
 @cache
 def distances(size: int, goals: tuple[Cell, Cell]) -> dict[tuple[Cell, Cell], int]:
-    """Fewest turns to both goals from each pair of cells; moves that succeed can be taken back, so it starts at the goals."""
+    """Fewest turns to both goals from each pair of cells; moves that succeed can be taken back, so it starts
+    at the goals.
+    """
     found, edge = {goals: 0}, deque([goals])
     while edge:
         at = edge.popleft()

@@ -1,4 +1,6 @@
-"""Chapter 07: a tree policy, pairs of episodes, shaping that keeps the optimum, the price of a plan, drafts with a bug."""
+"""Chapter 07: a tree policy, pairs of episodes, shaping that keeps the optimum, the price of a plan, drafts
+with a bug.
+"""
 
 import itertools
 import math
@@ -31,7 +33,9 @@ class _Tree:
 
 def _by_formula(children: list[tuple[int, float]], c: float) -> int:
     parent = sum(n for n, _ in children)
-    scores = [math.inf if n == 0 else total / n + c * math.sqrt(math.log(parent) / n) for n, total in children]
+    scores = [
+        math.inf if n == 0 else total / n + c * math.sqrt(math.log(parent) / n) for n, total in children
+    ]
     return scores.index(max(scores))
 
 
@@ -56,8 +60,14 @@ def check_uct(trial: Trial) -> str:
             tree.visit(pick, c)
             visits += 1
         counts = [n for n, _ in tree.stats[()]]
-        trial.begin(f"tree {number}: the branch visited most after 400 visits", f"branch {best[0]}, by trying every leaf")
-        if abs(max(tree.pay[p] for p in tree.pay if p[0] == counts.index(max(counts))) - tree.pay[best]) > 0.1:
+        trial.begin(
+            f"tree {number}: the branch visited most after 400 visits",
+            f"branch {best[0]}, by trying every leaf",
+        )
+        if (
+            abs(max(tree.pay[p] for p in tree.pay if p[0] == counts.index(max(counts))) - tree.pay[best])
+            > 0.1
+        ):
             trial.fail(f"branch {counts.index(max(counts))} of visits {counts}")
     return f"{visits} visits of three random trees against all leaves"
 
@@ -82,7 +92,9 @@ def check_pairs(trial: Trial) -> str:
         texts = [f"text {rng.randint(0, 5)}" for _ in range(rng.randint(0, 14))]
         tries = [(rng.randint(0, 2), text, text in ("text 0", "text 1", "text 2")) for text in texts]
         hint = "A pair is one task's success against its failure; a text stands in one pair at most."
-        sides = {t: [{x for k, x, s in tries if k == t and s == side} for side in (True, False)] for t in range(3)}
+        sides = {
+            t: [{x for k, x, s in tries if k == t and s == side} for side in (True, False)] for t in range(3)
+        }
         most = sum(min(map(len, both)) for both in sides.values())
         trial.begin(f"pairs({show(tries)}): (task, text, success)", f"{most} pairs (won, lost)", hint)
         came = [tuple(pair) for pair in trial.answer(list(tries))]
@@ -106,7 +118,9 @@ def pairs(tries: list[tuple[int, str, bool]]) -> list[tuple[tuple, tuple]]:
     """As many (won, lost) of the same task as there are, no text twice."""
     found = []
     for task in sorted({t for t, _, _ in tries}):
-        won, lost = (list(dict.fromkeys(e for e in tries if e[0] == task and e[2] == side)) for side in (True, False))
+        won, lost = (
+            list(dict.fromkeys(e for e in tries if e[0] == task and e[2] == side)) for side in (True, False)
+        )
         found += zip(won, lost)
     return found
 
@@ -118,7 +132,11 @@ END = 4  # the state in which an episode is over
 
 def _world(rng: random.Random) -> dict[tuple[int, str], tuple[int, float]]:
     """A deterministic world of four states and an end: (state, action) → (state after, reward)."""
-    return {(s, a): (rng.choice([t for t in range(END + 1) if t != s]), round(rng.uniform(-1, 1), 2)) for s in range(END) for a in "ab"}
+    return {
+        (s, a): (rng.choice([t for t in range(END + 1) if t != s]), round(rng.uniform(-1, 1), 2))
+        for s in range(END)
+        for a in "ab"
+    }
 
 
 def _solve(world, gamma: float) -> dict[tuple[int, str], float]:
@@ -142,16 +160,22 @@ def check_bonus(trial: Trial) -> str:
         shaped = {}
         for (s, a), (t, r) in world.items():
             over = t == END
-            trial.begin(f"bonus(before={told[s]}, after={0.0 if over else told[t]}, over={over}, gamma={gamma})", "a number",
-                        "γ·Φ(after) − Φ(before), and Φ is 0 where the episode is over, whatever is passed.")
+            trial.begin(
+                f"bonus(before={told[s]}, after={0.0 if over else told[t]}, over={over}, gamma={gamma})",
+                "a number",
+                "γ·Φ(after) − Φ(before), and Φ is 0 where the episode is over, whatever is passed.",
+            )
             odd = 7.0 if over else told[t]  # what stands behind the end must not count
             shaped[s, a] = (t, r + float(numbers(trial, trial.answer(told[s], odd, over, gamma), ())))
         best = {s: max("ab", key=lambda a: plain[s, a]) for s in range(END)}
         q = _solve(shaped, gamma)
         now = {s: max("ab", key=lambda a: q[s, a]) for s in range(END)}
         moved = max(abs(q[s, a] - (plain[s, a] - told[s])) for s, a in plain)
-        trial.begin(f"the best actions of a random world with potentials {told} and γ = {gamma}", f"{best}, as without the bonus",
-                    "γ·Φ(after) − Φ(before), and Φ is 0 where the episode is over, whatever is passed.")
+        trial.begin(
+            f"the best actions of a random world with potentials {told} and γ = {gamma}",
+            f"{best}, as without the bonus",
+            "γ·Φ(after) − Φ(before), and Φ is 0 where the episode is over, whatever is passed.",
+        )
         if now != best or moved > 1e-6:
             trial.fail(f"{now}; Q moved by something else than −Φ(before)" if now == best else str(now))
         worlds += 1
@@ -169,24 +193,36 @@ def bonus(before: float, after: float, over: bool, gamma: float) -> float:
 def check_break_even(trial: Trial) -> str:
     rng = trial.rng
     for _ in range(100):
-        mazes = [(rng.random() < 0.9, rng.random() < rng.random(), rng.randint(1, 3)) for _ in range(rng.randint(4, 12))]
+        mazes = [
+            (rng.random() < 0.9, rng.random() < rng.random(), rng.randint(1, 3))
+            for _ in range(rng.randint(4, 12))
+        ]
         if sum(w for w, _, _ in mazes) <= sum(o for _, o, _ in mazes):
             continue
-        hint = "At that price, what plans earn in all is what they cost in all: plans, not mazes, are paid for."
-        trial.begin(f"break_even({show(mazes)}): (won with plans, won without, plans asked for)", "a price", hint)
+        hint = (
+            "At that price, what plans earn in all is what they cost in all: plans, not mazes, are paid for."
+        )
+        trial.begin(
+            f"break_even({show(mazes)}): (won with plans, won without, plans asked for)", "a price", hint
+        )
         price = float(numbers(trial, trial.answer(list(mazes)), ()))
         for side, sign in (("just below", 1), ("just above", -1)):
             at = price - sign * 1e-3
             gain = sum(w - at * n - o for w, o, n in mazes)
-            trial.begin(f"{show(mazes)} at a price {side} yours, {at:.4f}",
-                        f"planning {'ahead of' if sign > 0 else 'behind'} never planning", hint)
+            trial.begin(
+                f"{show(mazes)} at a price {side} yours, {at:.4f}",
+                f"planning {'ahead of' if sign > 0 else 'behind'} never planning",
+                hint,
+            )
             if not gain * sign > 0:
                 trial.fail(f"planning earns {gain:+.4f} more in all")
     return "up to 100 random sets of mazes, returns on both sides of the price"
 
 
 def break_even(mazes: list[tuple[bool, bool, int]]) -> float:
-    """The price of a plan from which on never planning is better; mazes: (won with plans, won without, plans)."""
+    """The price of a plan from which on never planning is better; mazes: (won with plans, won without,
+    plans).
+    """
     gained = sum(w for w, _, _ in mazes) - sum(o for _, o, _ in mazes)
     return gained / sum(n for _, _, n in mazes)
 
@@ -207,11 +243,18 @@ def check_take(trial: Trial) -> str:
         alone = list(history)
         for _ in range(8):
             alone.append(target(alone))
-        drafts = [w if rng.random() < 0.7 else "x" for w in alone[len(history) : len(history) + rng.randint(0, 5)]]
-        agreed = next((i for i, (d, w) in enumerate(zip(drafts, alone[len(history):])) if d != w), len(drafts))
+        drafts = [
+            w if rng.random() < 0.7 else "x" for w in alone[len(history) : len(history) + rng.randint(0, 5)]
+        ]
+        agreed = next(
+            (i for i, (d, w) in enumerate(zip(drafts, alone[len(history) :])) if d != w), len(drafts)
+        )
         expected = alone[len(history) : len(history) + agreed + 1]
-        trial.begin(f"take({drafts}, target, {history})", str(expected),
-                    "Drafts count up to the first that the target would not have said there; then its own turn.")
+        trial.begin(
+            f"take({drafts}, target, {history})",
+            str(expected),
+            "Drafts count up to the first that the target would not have said there; then its own turn.",
+        )
         came = trial.answer(list(drafts), target, list(history))
         if list(came) != expected:
             trial.fail(show(came))

@@ -29,7 +29,9 @@ def _craft_clean(env: PlanFirst, rng: random.Random) -> str:
 
 
 def _craft_habit(env: PlanFirst, rng: random.Random) -> str:
-    """Often makes what it needs before it can, or takes whatever is there; its plans leave a command out now and then."""
+    """Often makes what it needs before it can, or takes whatever is there; its plans leave a command out now
+    and then.
+    """
     if env.asks and env.turns == 0:
         commands = [c for c in plan(env.goal, env.bag, env.field) if rng.random() > 0.2]
         return write(commands) + env.expert().partition(THINK.replace("<", "</"))[2]
@@ -62,7 +64,10 @@ def _craft_atoms(policy: TinyLM) -> dict[str, float]:
         measured[f"{name}malformed"] = float(np.mean([bool(i.get("malformed")) for i in infos]))
         measured[f"{name}refused"] = float(np.mean([bool(i.get("illegal")) for i in infos]))
     first = [(len(written(e.said(0))), e.infos[0].get("done", 0)) for e in tried]
-    return measured | {"plan_commands": float(np.mean([n for n, _ in first])), "plan_done": float(np.mean([d for _, d in first]))}
+    return measured | {
+        "plan_commands": float(np.mean([n for n, _ in first])),
+        "plan_done": float(np.mean([d for _, d in first])),
+    }
 
 
 def _grid_atoms(policy: TinyLM) -> dict[str, float]:
@@ -83,13 +88,13 @@ RECIPES = {
     "craft-novice": Recipe(
         "Knows the recipes but is impatient: it often makes things before it can. Writes a plan when asked, with gaps.",
         PlanFirst((2, 3), asked=0.0),
-        (Stage(CRAFT, _craft_clean, 200, 3e-3, tasks=4000), Stage(CRAFT, _craft_habit, 60, 1e-3, tasks=3000)),
+        (Stage(CRAFT, _craft_clean, 160, 3e-3, tasks=3000), Stage(CRAFT, _craft_habit, 50, 1e-3, tasks=2000)),
         _craft_atoms,
     ),
     "grid-novice": Recipe(
         "Walks to a goal that it sees; asks for the way in 3 of 10 tasks, and can follow it.",
         GRID,
-        (Stage(GRID, _grid_clean, 400, 3e-3, tasks=4000), Stage(GRID, _grid_habit, 50, 1e-3, tasks=2000)),
+        (Stage(GRID, _grid_clean, 260, 3e-3, tasks=3000), Stage(GRID, _grid_habit, 40, 1e-3, tasks=1500)),
         _grid_atoms,
     ),
 }

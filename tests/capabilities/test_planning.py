@@ -9,8 +9,29 @@ import pytest
 from arl_mini import Limits, models, rollout
 from arl_mini.capabilities.ahead import propose
 from arl_mini.capabilities.planning import (
-    GoalCritic, Milestones, Node, PlanFirst, PlanGate, Price, ReturnFirst, Skilled, SkillLibrary, SpeculativePlanner,
-    ValueGuide, beam, choice, executable, fixed, guided, hindsight, mcts, plan_reward, play, puct, random_playouts, traces,
+    GoalCritic,
+    Milestones,
+    Node,
+    PlanFirst,
+    PlanGate,
+    Price,
+    ReturnFirst,
+    Skilled,
+    SkillLibrary,
+    SpeculativePlanner,
+    ValueGuide,
+    beam,
+    choice,
+    executable,
+    fixed,
+    guided,
+    hindsight,
+    mcts,
+    plan_reward,
+    play,
+    puct,
+    random_playouts,
+    traces,
 )  # fmt: skip
 from arl_mini.capabilities.planning.offline import DecisionTransformer, told
 from arl_mini.capabilities.planning.plans import write, written
@@ -64,7 +85,13 @@ class Perfect:
 
 def test_a_true_value_makes_search_better_than_its_proposer(novice, tried):
     how = dict(steps=24, width=6, limits=LIMITS)
-    rows = play(novice, CRAFT, range(40), lambda r, turn: [choice(t) for t in mcts(novice, r, guided(Perfect()), **how)], LIMITS)
+    rows = play(
+        novice,
+        CRAFT,
+        range(40),
+        lambda r, turn: [choice(t) for t in mcts(novice, r, guided(Perfect()), **how)],
+        LIMITS,
+    )
     assert np.mean([r.episode.success for r in rows]) > np.mean([e.success for e in tried]) + 0.15
 
 
@@ -125,12 +152,18 @@ def test_labels_of_a_value_stand_before_each_turn(tried):
 
 
 def test_hindsight_gives_each_thing_made_a_task_of_its_own(novice):
-    episode = next(e for e in rollout(novice, CRAFT, range(100, 160), limits=LIMITS) if e.infos[-1]["made"] >= 2)
+    episode = next(
+        e for e in rollout(novice, CRAFT, range(100, 160), limits=LIMITS) if e.infos[-1]["made"] >= 2
+    )
     told_again = hindsight(episode, random.Random(0))
     goals = [e.text.split(" make ")[1].split()[0] for e, _ in told_again]
     assert len(set(goals)) == len(goals) >= 4
     for goal, (e, labels) in zip(goals, told_again):
-        made = [k for k, info in enumerate(e.infos) if e.said(k) == act(f"make {goal}") and not info.get("illegal")]
+        made = [
+            k
+            for k, info in enumerate(e.infos)
+            if e.said(k) == act(f"make {goal}") and not info.get("illegal")
+        ]
         values = labels[~np.isnan(labels)]
         assert set(values) == {float(bool(made))} and len(values) == (made[0] + 1 if made else e.turns)
 
@@ -251,13 +284,17 @@ def test_a_skill_is_one_action_of_its_world():
     env = Skilled(at("stick", "wood fibre"), library)
     env.env.limit, env.env.turns = 5, 0
     reply = env.step(act("make stick"))
-    assert reply.done and reply.reward == 1.0 and reply.info["carried_out"] == list(library.skills["make stick"])
+    assert (
+        reply.done and reply.reward == 1.0 and reply.info["carried_out"] == list(library.skills["make stick"])
+    )
 
 
 def test_a_bandit_learns_to_draft_where_drafts_are_right():
     price = Price(draft=0.1, waste=0.5)
     easy, hard = Trace((4, 4, 3, 2, 1, 0), (1.0,) * 6, True), Trace((0,) * 6, (0.0,) * 6, True)
-    assert fixed(easy, 4, price) < fixed(easy, 0, price) == 6 and fixed(hard, 4, price) > fixed(hard, 0, price)
+    assert fixed(easy, 4, price) < fixed(easy, 0, price) == 6 and fixed(hard, 4, price) > fixed(
+        hard, 0, price
+    )
     planner, rng = SpeculativePlanner(price=price, explore=0.05), random.Random(0)
     made = [easy, hard] * 150
     costs = [planner.plan(t, rng) for t in made]

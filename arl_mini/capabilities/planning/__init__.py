@@ -1,4 +1,6 @@
-"""Planning: searching ahead with a value, judging without search, planning only when it pays, plans as text, skills."""
+"""Planning: searching ahead with a value, judging without search, planning only when it pays, plans as text,
+skills.
+"""
 
 from .offline import DecisionTransformer, ReturnFirst
 from .plans import Milestones, PlanFirst, PlanGate, executable, plan_reward, written

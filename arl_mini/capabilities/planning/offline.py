@@ -1,4 +1,6 @@
-"""A decision transformer: offline reinforcement learning as reading; ask for a high return, get the moves that had one."""
+"""A decision transformer: offline reinforcement learning as reading; ask for a high return, get the moves
+that had one.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +15,9 @@ from ...rollout import demonstrate
 
 
 class ReturnFirst(Env):
-    """A world whose task begins with the return that is wanted, in tenths: ` return 9 …`; else it is as it was."""
+    """A world whose task begins with the return that is wanted, in tenths: ` return 9 …`; else it is as it
+    was.
+    """
 
     def __init__(self, env: Env, wanted: int = 9):
         if not 0 <= wanted <= 9:
@@ -37,12 +41,13 @@ class ReturnFirst(Env):
 
 
 class DecisionTransformer:
-    """p(action | return wanted, what was seen and done): a sequence model fitted to logs, without any value function.
+    """p(action | return wanted, what was seen and done): a sequence model fitted to logs, without any value
+    function.
 
-    The worlds here pay at the end, so the return to go is the return all the way and stands once, in the task; 1.0 and 0.9
-    share the digit 9.
-    Source: Chen et al. 2021 (arXiv 2106.01345). MAPF-DT (2509.22130) uses one for path finding of many robots and lets a
-    language model advise it in changing scenes; the adviser is left out here.
+    The worlds here pay at the end, so the return to go is the return all the way and stands once, in the
+    task; 1.0 and 0.9 share the digit 9. Source: Chen et al. 2021 (arXiv 2106.01345). MAPF-DT (2509.22130)
+    uses one for path finding of many robots and lets a language model advise it in changing scenes; the
+    adviser is left out here.
     """
 
     def __init__(self, policy, env: Env):
@@ -53,7 +58,9 @@ class DecisionTransformer:
         made = demonstrate(self.policy, ReturnFirst(self.env), seeds, lambda env: speak(env.env), turns)
         return [told(e, digit(e.reward)) for e in made]
 
-    def fit(self, logs: Sequence[Episode], *, steps: int, rows: int = 128, lr: float = 3e-3, seed: int = 0) -> Iterator[float]:
+    def fit(
+        self, logs: Sequence[Episode], *, steps: int, rows: int = 128, lr: float = 3e-3, seed: int = 0
+    ) -> Iterator[float]:
         """Learns to say what was said, given the return; yields the loss of each update."""
         return imitate(self.policy, logs, steps=steps, rows=rows, lr=lr, seed=seed)
 

@@ -12,7 +12,9 @@ PAYS = ("goal", "executable", "complete")
 
 
 def written(said: str) -> list[str]:
-    """The commands of the plan `<think> get wood make plank</think>` that a turn begins with, up to its first slip."""
+    """The commands of the plan `<think> get wood make plank</think>` that a turn begins with, up to its first
+    slip.
+    """
     thought = said.partition(THINK)[2].partition(THINK_END)[0] if said.startswith(THINK) else ""
     words, commands = thought.split(), []
     for verb, thing in zip(words[::2], words[1::2]):
@@ -28,7 +30,9 @@ def write(commands: list[str]) -> str:
 
 
 def executable(env: Craft, commands: list[str]) -> list[str]:
-    """The commands of a plan that can be carried out one after the other from here; tried in a copy of the world."""
+    """The commands of a plan that can be carried out one after the other from here; tried in a copy of the
+    world.
+    """
     trial, done = env.clone(), []
     for command in commands:
         if command not in trial.legal():
@@ -41,9 +45,10 @@ def executable(env: Craft, commands: list[str]) -> list[str]:
 def plan_reward(env: Craft, said: str, pays: str = "complete") -> float:
     """What a written plan is worth without looking at whether it reaches the goal; in [0, 1].
 
-    'executable': the share of its commands before the first that cannot be carried out. 'complete': of the commands that
-    the goal takes, the share found among these, over the plan's length where it is longer than needed.
-    Source: RLTR (arXiv 2508.19598) pays the completeness of tool calls, judged by a model; here the recipe book judges.
+    'executable': the share of its commands before the first that cannot be carried out. 'complete': of the
+    commands that the goal takes, the share found among these, over the plan's length where it is longer than
+    needed. Source: RLTR (arXiv 2508.19598) pays the completeness of tool calls, judged by a model; here the
+    recipe book judges.
     """
     if pays not in PAYS[1:]:
         raise ValueError(f"pays must be one of {PAYS[1:]}, got {pays!r}")
@@ -61,19 +66,28 @@ def plan_reward(env: Craft, said: str, pays: str = "complete") -> float:
 
 
 class PlanFirst(Craft):
-    """Craft that asks for a plan before the first act in a share `asked` of its tasks: ` plan make stick . field …`.
+    """Craft that asks for a plan before the first act in a share `asked` of its tasks: ` plan make stick .
+    field …`.
 
-    The plan is the thought that the first turn begins with; later turns act. pays='goal' is Craft's own reward. Else the
-    episode ends with the first turn, which is paid `plan_reward`; info['success'] then says whether the plan as written
-    reaches the goal. info['plan'] is the plan, info['done'] how many of its commands can be carried out.
+    The plan is the thought that the first turn begins with; later turns act. pays='goal' is Craft's own
+    reward. Else the episode ends with the first turn, which is paid `plan_reward`; info['success'] then says
+    whether the plan as written reaches the goal. info['plan'] is the plan, info['done'] how many of its
+    commands can be carried out.
 
-    A sample: `<user> plan make rope . field fibre 1<bot><think> get fibre make rope</think><act> get fibre</act><obs> bag
-    fibre 1 . field empty</obs><act> make rope</act>` and the reward is 1.
+    A sample: `<user> plan make rope . field fibre 1<bot><think> get fibre make rope</think><act> get
+    fibre</act><obs> bag fibre 1 . field empty</obs><act> make rope</act>` and the reward is 1.
     """
 
     words = f"{Craft.words} plan choose"
 
-    def __init__(self, depths: tuple[int, int] = (1, 3), asked: float = 1.0, pays: str = "goal", spare: int = 4, slack: int = 2):
+    def __init__(
+        self,
+        depths: tuple[int, int] = (1, 3),
+        asked: float = 1.0,
+        pays: str = "goal",
+        spare: int = 4,
+        slack: int = 2,
+    ):
         if pays not in PAYS:
             raise ValueError(f"pays must be one of {PAYS}, got {pays!r}")
         super().__init__(depths, spare, slack)
@@ -113,10 +127,12 @@ def plan_of(episode: Episode) -> list[str]:
 
 
 class Milestones(Craft):
-    """Craft that pays half of its reward for progress: each turn that brings the shortest plan to a new least length.
+    """Craft that pays half of its reward for progress: each turn that brings the shortest plan to a new least
+    length.
 
-    info['success'] is the goal alone. Source: the shaped rewards of Planner-R1 (arXiv 2509.25779), whose steps are tool
-    calls. This pays for progress that is not finished, so it may change which policy is best (exercise 07.3).
+    info['success'] is the goal alone. Source: the shaped rewards of Planner-R1 (arXiv 2509.25779), whose
+    steps are tool calls. This pays for progress that is not finished, so it may change which policy is best
+    (exercise 07.3).
     """
 
     def reset(self, seed: int) -> str:
@@ -129,17 +145,22 @@ class Milestones(Craft):
         left = reply.info["left"]
         won = max(self.least - left, 0) if left >= 0 else 0
         self.least -= won
-        return Reply(reply.text, 0.5 * reply.reward + 0.5 * won / self.needed, reply.done, reply.truncated, reply.info)
+        return Reply(
+            reply.text, 0.5 * reply.reward + 0.5 * won / self.needed, reply.done, reply.truncated, reply.info
+        )
 
 
 class PlanGate(Grid):
     """Grid with a price on its `plan` command, and three rules for when it may be used.
 
-    when='free': the policy decides. 'never': the command is refused. 'always': the first turn and every fifth is heard as
-    `plan`, whatever was said. info['plans'] counts them. Source: Learning When to Plan (arXiv 2509.03581).
+    when='free': the policy decides. 'never': the command is refused. 'always': the first turn and every fifth
+    is heard as `plan`, whatever was said. info['plans'] counts them. Source: Learning When to Plan (arXiv
+    2509.03581).
     """
 
-    def __init__(self, when: str = "free", price: float = 0.1, size: int = 6, walled: float = 0.5, limit: int = 12):
+    def __init__(
+        self, when: str = "free", price: float = 0.1, size: int = 6, walled: float = 0.5, limit: int = 12
+    ):
         if when not in ("free", "always", "never"):
             raise ValueError(f"when must be 'free', 'always' or 'never', got {when!r}")
         super().__init__(size, ("goal",), walled, limit, None if when == "never" else price)

@@ -1,7 +1,7 @@
 """Searching ahead with a frozen proposer: Monte-Carlo tree search and beam search over whole turns.
 
-Trees of many tasks grow together, so that each call of the policy serves all of them. A simulator step is one turn played
-in a copy of the world; every search counts its own.
+Trees of many tasks grow together, so that each call of the policy serves all of them. A simulator step is one
+turn played in a copy of the world; every search counts its own.
 """
 
 import math
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from ...rollout import Limits, Row, start
 from ..ahead import Candidate, propose
 
-Evaluate = Callable[[Sequence[Row]], Sequence[tuple[float, int]]]  # rows → (value in [0, 1], simulator steps spent)
+Evaluate = Callable[
+    [Sequence[Row]], Sequence[tuple[float, int]]
+]  # rows → (value in [0, 1], simulator steps spent)
 
 
 @dataclass(eq=False)
@@ -40,10 +42,12 @@ class Node:
 
 
 def puct(node: Node, c: float) -> Node:
-    """The child to go to: argmax of mean value + c · prior · √N / (1 + n), N visits of the node, n of the child.
+    """The child to go to: argmax of mean value + c · prior · √N / (1 + n), N visits of the node, n of the
+    child.
 
     Source: Silver et al. 2017 (AlphaZero); with priors all alike it is UCT but for the logarithm.
     """
+
     def worth(child: Node) -> float:
         mean = child.total / child.visits if child.visits else 0.0
         return mean + c * child.prior * math.sqrt(node.visits) / (1 + child.visits)
@@ -57,18 +61,27 @@ def mcts(
 ) -> list[Node]:  # fmt: skip
     """Grows a tree at each row until it has spent `steps` simulator steps; returns the roots.
 
-    A visit goes down by `puct` to a state not visited yet, whose value (`evaluate`) is added to all states above it. One
-    met again is expanded first: `width` proposals of the policy, equal ones merged, shares as priors. Where the budget
-    does not suffice for another expansion, or an end that pays 1 was found, the tree is done.
+    A visit goes down by `puct` to a state not visited yet, whose value (`evaluate`) is added to all states
+    above it. One met again is expanded first: `width` proposals of the policy, equal ones merged, shares as
+    priors. Where the budget does not suffice for another expansion, or an end that pays 1 was found, the tree
+    is done.
     """
     roots, spent = [Node(row, visits=1) for row in rows], [0] * len(rows)
     for visit in range(8 * steps):
-        growing = [i for i in range(len(roots)) if spent[i] + width <= steps and not roots[i].over and roots[i].best < 1]
+        growing = [
+            i
+            for i in range(len(roots))
+            if spent[i] + width <= steps and not roots[i].over and roots[i].best < 1
+        ]
         if not growing:
             break
         leaves = [_descend(roots[i], c) for i in growing]
         grow = [n for n, leaf in enumerate(leaves) if leaf.visits and not leaf.over]
-        made = propose(policy, [leaves[n].row for n in grow], width, seed=seed * 1009 + visit, limits=limits) if grow else []
+        made = (
+            propose(policy, [leaves[n].row for n in grow], width, seed=seed * 1009 + visit, limits=limits)
+            if grow
+            else []
+        )
         for n, candidates in zip(grow, made):
             _expand(leaves[n], candidates)
             spent[growing[n]] += width
@@ -89,7 +102,9 @@ def _expand(node: Node, candidates: Sequence[Candidate]) -> None:
     merged: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         merged.setdefault(candidate.said, []).append(candidate)
-    node.children = [Node(same[0].row, same[0], len(same) / len(candidates), node) for same in merged.values()]
+    node.children = [
+        Node(same[0].row, same[0], len(same) / len(candidates), node) for same in merged.values()
+    ]
 
 
 def _back_up(node: Node | None, value: float, certain: bool) -> None:
@@ -130,7 +145,9 @@ def random_playouts(seed: int = 0) -> Evaluate:
 
 @dataclass
 class Beam:
-    """A beam search of one task. kept: at each depth the candidates it went on with; steps: simulator steps spent."""
+    """A beam search of one task. kept: at each depth the candidates it went on with; steps: simulator steps
+    spent.
+    """
 
     kept: list[list[Candidate]] = field(default_factory=list)
     steps: int = 0
@@ -146,9 +163,11 @@ def beam(
     policy, rows: Sequence[Row], values: Callable[[Sequence[Row]], Sequence[float]], *, keep: int = 4, width: int = 4,
     seed: int = 0, limits: Limits = Limits(),
 ) -> list[Beam]:  # fmt: skip
-    """Of `width` proposals from each of `keep` states the `keep` best by values(rows) go on, until all are over.
+    """Of `width` proposals from each of `keep` states the `keep` best by values(rows) go on, until all are
+    over.
 
-    One beam a row. A beam stops as soon as one of its states was paid. Equal sayings from one state are merged.
+    One beam a row. A beam stops as soon as one of its states was paid. Equal sayings from one state are
+    merged.
     """
     beams, fronts = [Beam() for _ in rows], [[row] for row in rows]
     for depth in range(limits.turns):

@@ -11,16 +11,18 @@ from .plans import executable
 
 @dataclass
 class SkillLibrary:
-    """Verified command sequences by the name of what they make: composite actions in the sense of survey Eq. (5).
+    """Verified command sequences by the name of what they make: composite actions in the sense of survey Eq.
+    (5).
 
-    Source: Voyager (arXiv 2305.16291), which stores programs that a frozen language model wrote and a game verified. The
-    weights of the policy never change.
+    Source: Voyager (arXiv 2305.16291), which stores programs that a frozen language model wrote and a game
+    verified. The weights of the policy never change.
     """
 
     skills: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def learn(self, env: Craft, commands: Sequence[str]) -> bool:
-        """Keeps a sequence that ends in a `make`, without what it did not take; whether there was anything to keep.
+        """Keeps a sequence that ends in a `make`, without what it did not take; whether there was anything to
+        keep.
 
         env: the world as it was before the sequence; it is tried in copies only.
         """
@@ -50,8 +52,9 @@ class SkillLibrary:
         return learned
 
     def unfold(self, env: Craft, command: str) -> list[str]:
-        """The commands that a command stands for here: itself where it can be done, else the latest part of the skill of
-        that name that can be carried out to its end; [] where there is none."""
+        """The commands that a command stands for here: itself where it can be done, else the latest part of
+        the skill of that name that can be carried out to its end; [] where there is none.
+        """
         if command in env.legal():
             return [command]
         skill = self.skills.get(command, ())
@@ -67,13 +70,17 @@ def works(env: Craft, commands: Sequence[str]) -> bool:
 
 
 class Skilled(Env):
-    """A crafting world in which what a library holds is one action. info['carried_out']: the world's own commands."""
+    """A crafting world in which what a library holds is one action. info['carried_out']: the world's own
+    commands.
+    """
 
     def __init__(self, env: Craft, library: SkillLibrary):
         self.env, self.library, self.words = env, library, env.words
 
     def __deepcopy__(self, memo) -> "Skilled":
-        return Skilled(self.env.clone(), self.library)  # one library for all copies: it is looked up, not changed, here
+        return Skilled(
+            self.env.clone(), self.library
+        )  # one library for all copies: it is looked up, not changed, here
 
     def reset(self, seed: int) -> str:
         return self.env.reset(seed)
@@ -86,7 +93,13 @@ class Skilled(Env):
             reply = self.env.step(act(command))
             if reply.done or reply.truncated:
                 break
-        return Reply(reply.text, reply.reward, reply.done, reply.truncated, reply.info | {"carried_out": commands[:number]})
+        return Reply(
+            reply.text,
+            reply.reward,
+            reply.done,
+            reply.truncated,
+            reply.info | {"carried_out": commands[:number]},
+        )
 
     def expert(self) -> str:
         return self.env.expert()

@@ -1,4 +1,6 @@
-"""Speculative planning: a cheap model drafts the next turns, the expensive one checks them at once, a bandit picks how many."""
+"""Speculative planning: a cheap model drafts the next turns, the expensive one checks them at once, a bandit
+picks how many.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +13,20 @@ GREEDY = Sampling(temperature=0)
 
 @dataclass(frozen=True)
 class Trace:
-    """One task as the target does it. agreed: for each turn, how many of the drafts made there the target would have said
-    in a row; sure: the drafter's probability of its first draft there."""
+    """One task as the target does it. agreed: for each turn, how many of the drafts made there the target
+    would have said in a row; sure: the drafter's probability of its first draft there.
+    """
 
     agreed: tuple[int, ...]
     sure: tuple[float, ...]
     success: bool
 
 
-def traces(drafter, target, env, seeds: Sequence[int], most: int = 4, *, limits: Limits = Limits()) -> list[Trace]:
-    """The target's greedy episodes, with what the drafter would have drafted at each of their turns (up to `most`).
+def traces(
+    drafter, target, env, seeds: Sequence[int], most: int = 4, *, limits: Limits = Limits()
+) -> list[Trace]:
+    """The target's greedy episodes, with what the drafter would have drafted at each of their turns (up to
+    `most`).
 
     Drafts change nothing about what is done: a turn is taken only if the target says it too.
     """
@@ -34,12 +40,15 @@ def traces(drafter, target, env, seeds: Sequence[int], most: int = 4, *, limits:
             said[i].append(step.said)
             rows[i] = step.row
     places = [(i, turn) for i in range(len(rows)) for turn in range(len(said[i]))]
-    agreed, sure = _drafted(drafter, [along[i][turn] for i, turn in places], [said[i][turn:] for i, turn in places], most, limits)
+    agreed, sure = _drafted(
+        drafter, [along[i][turn] for i, turn in places], [said[i][turn:] for i, turn in places], most, limits
+    )
     cut = [0]
     for words in said:
         cut.append(cut[-1] + len(words))
     return [
-        Trace(tuple(agreed[a:b]), tuple(sure[a:b]), row.episode.success) for a, b, row in zip(cut, cut[1:], rows)
+        Trace(tuple(agreed[a:b]), tuple(sure[a:b]), row.episode.success)
+        for a, b, row in zip(cut, cut[1:], rows)
     ]
 
 
@@ -67,7 +76,9 @@ def _drafted(drafter, rows, wanted, most: int, limits: Limits) -> tuple[list[int
 
 @dataclass(frozen=True)
 class Price:
-    """What a round costs: one unit for the target's check, `draft` for each draft, `waste` for each draft thrown away."""
+    """What a round costs: one unit for the target's check, `draft` for each draft, `waste` for each draft
+    thrown away.
+    """
 
     draft: float = 0.15
     waste: float = 0.4
@@ -80,10 +91,11 @@ class Price:
 
 @dataclass
 class SpeculativePlanner:
-    """Learns online how many turns to draft, for each kind of place: the k with the least cost − ρ · turns won.
+    """Learns online how many turns to draft, for each kind of place: the k with the least cost − ρ · turns
+    won.
 
-    ρ is the cost of a turn so far. Each round is a pull of one arm; with probability `explore` any arm. Estimates are
-    running means. context(trace, turn) → what tells places apart, known before drafting.
+    ρ is the cost of a turn so far. Each round is a pull of one arm; with probability `explore` any arm.
+    Estimates are running means. context(trace, turn) → what tells places apart, known before drafting.
     Source: Dynamic Speculative Planning (arXiv 2509.01920), which predicts the number of steps by online RL.
     """
 
@@ -100,7 +112,11 @@ class SpeculativePlanner:
         fresh = [k for k in self.ks if (where, k) not in self.seen]
         if fresh:
             return fresh[0]
-        return rng.choice(self.ks) if rng.random() < self.explore else min(self.ks, key=lambda k: self.regret(where, k))
+        return (
+            rng.choice(self.ks)
+            if rng.random() < self.explore
+            else min(self.ks, key=lambda k: self.regret(where, k))
+        )
 
     def regret(self, where: object, k: int) -> float:
         """Mean cost of an arm, less what its turns cost elsewhere."""

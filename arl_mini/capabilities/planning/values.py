@@ -1,4 +1,5 @@
-"""Learned judges of plans under way: a value of states fitted to outcomes, and a critic of steps fitted to hindsight goals.
+"""Learned judges of plans under way: a value of states fitted to outcomes, and a critic of steps fitted to
+hindsight goals.
 
 Both are a copy of the policy's trunk with a head of one number; the policy itself stays as it is.
 """
@@ -24,8 +25,8 @@ from ..ahead import Candidate
 class ValueGuide:
     """V(state): the chance that the episode succeeds from here, read from the text so far.
 
-    Source: a learned value that steers a search, as in AlphaZero; RAP (arXiv 2305.14992) and LATS (2310.04406) ask a
-    language model for the value instead and train nothing.
+    Source: a learned value that steers a search, as in AlphaZero; RAP (arXiv 2305.14992) and LATS
+    (2310.04406) ask a language model for the value instead and train nothing.
     """
 
     model: RewardModel
@@ -35,9 +36,13 @@ class ValueGuide:
         """A guide with the trunk of a policy that was not fitted yet."""
         return cls(RewardModel(policy).requires_grad_(True))
 
-    def fit(self, episodes: Sequence[Episode], *, steps: int, lr: float = 1e-3, seed: int = 0) -> Iterator[float]:
+    def fit(
+        self, episodes: Sequence[Episode], *, steps: int, lr: float = 1e-3, seed: int = 0
+    ) -> Iterator[float]:
         """Fits the value of every state of these episodes to how they ended; yields the loss of each update."""
-        return fit_process_model(self.model, [(e, outcomes(e)) for e in episodes], steps=steps, rows=32, lr=lr, seed=seed)
+        return fit_process_model(
+            self.model, [(e, outcomes(e)) for e in episodes], steps=steps, rows=32, lr=lr, seed=seed
+        )
 
     def values(self, rows: Sequence[Row]) -> list[float]:
         """V of each row, in [0, 1]; one that is over is worth what it was paid."""
@@ -70,10 +75,12 @@ def _scored(model: RewardModel, episodes: Sequence[Episode]) -> list[float]:
 
 @dataclass
 class GoalCritic:
-    """Q(state, step, goal): the chance that a goal is reached after a step, read from the text before the world answers.
+    """Q(state, step, goal): the chance that a goal is reached after a step, read from the text before the
+    world answers.
 
-    Fitted offline on episodes of any quality: each is told again with goals that it did reach, and with some that it did
-    not. Source: Planning without Search (arXiv 2505.18098), whose critic judges thoughts in natural language.
+    Fitted offline on episodes of any quality: each is told again with goals that it did reach, and with some
+    that it did not. Source: Planning without Search (arXiv 2505.18098), whose critic judges thoughts in
+    natural language.
     """
 
     model: RewardModel
@@ -83,7 +90,9 @@ class GoalCritic:
         """A critic with the trunk of a policy that was not fitted yet."""
         return cls(RewardModel(policy).requires_grad_(True))
 
-    def fit(self, episodes: Sequence[Episode], *, steps: int, lr: float = 1e-3, seed: int = 0) -> Iterator[float]:
+    def fit(
+        self, episodes: Sequence[Episode], *, steps: int, lr: float = 1e-3, seed: int = 0
+    ) -> Iterator[float]:
         """Fits the critic to crafting episodes told again; yields the loss of each update."""
         told = [pair for e in episodes for pair in hindsight(e, random.Random(f"hindsight {seed} {e.seed}"))]
         return fit_process_model(self.model, told, steps=steps, rows=32, lr=lr, seed=seed)
@@ -103,10 +112,11 @@ def _before_answer(episode: Episode) -> Episode:
 
 
 def hindsight(episode: Episode, rng: random.Random, others: int = 2) -> list[tuple[Episode, np.ndarray]]:
-    """A crafting episode told again, (episode, labels (L,)): for each thing made, its own goal, and `others` never made.
+    """A crafting episode told again, (episode, labels (L,)): for each thing made, its own goal, and `others`
+    never made.
 
-    The goal's word in the task is exchanged. A label stands at the last token of each turn: 1 where the goal is made then
-    or later, else 0; nan elsewhere, and after the goal was made.
+    The goal's word in the task is exchanged. A label stands at the last token of each turn: 1 where the goal
+    is made then or later, else 0; nan elsewhere, and after the goal was made.
     """
     made = {}
     for turn, info in enumerate(episode.infos):
@@ -122,7 +132,9 @@ def hindsight(episode: Episode, rng: random.Random, others: int = 2) -> list[tup
         tokens[place] = _word(episode, wanted)
         last = made.get(wanted, episode.turns - 1)
         for turn in range(last + 1):
-            labels[int(np.flatnonzero((episode.turn == turn) & (episode.mask > 0))[-1])] = float(wanted in made)
+            labels[int(np.flatnonzero((episode.turn == turn) & (episode.mask > 0))[-1])] = float(
+                wanted in made
+            )
         told.append((replace(episode, tokens=tokens), labels))
     return told
 
@@ -136,7 +148,9 @@ def fit_to_truth(
     guide: ValueGuide, rows: Sequence[Row], truths: Sequence[float], episodes: Sequence[Episode], *, steps: int,
     lr: float = 1e-3, seed: int = 0,
 ) -> Iterator[float]:  # fmt: skip
-    """Fits a guide anew to states that a search went to and what they are truly worth, old episodes among them."""
+    """Fits a guide anew to states that a search went to and what they are truly worth, old episodes among
+    them.
+    """
     data = [(row.episode, outcomes(row.episode, t)) for row, t in zip(rows, truths, strict=True)]
     data += [(e, outcomes(e)) for e in episodes]
     return fit_process_model(guide.model, data, steps=steps, rows=32, lr=lr, seed=seed)

@@ -1,0 +1,312 @@
+"""Chapter 07: a decision transformer on logs, a library of skills, speculative planning, a learned search
+width.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .. import envs, evaluate, models
+from ..algorithms import GRPO
+from ..batch import Episode
+from ..capabilities.gate import Gate
+from ..capabilities.planning import (
+    DecisionTransformer,
+    Skilled,
+    SkillLibrary,
+    SpeculativePlanner,
+    beam,
+    fixed,
+    traces,
+)  # fmt: skip
+from ..capabilities.planning.offline import told
+from ..capabilities.planning.speculative import Trace
+from ..envs.craft import RECIPES, depth
+from ..imitate import imitate
+from ..models import TinyLM, tokenizer
+from ..rollout import Limits, demonstrate, rollout, start
+from ..train import train
+from .ch07 import nothing, small
+from .ch07_search import LIMITS, NAME, guide
+from .kinds import FRESH_SEEDS, Experiment
+
+THREE = FRESH_SEEDS[:3]
+
+# --- decision transformer ---------------------------------------------------------------------------------
+
+FLOOR = envs.Robots(3, 8)
+WALK = Limits(turn_tokens=6, turns=9, total=240)
+
+
+def mixed_player(env: envs.Robots, rng: random.Random) -> str:
+    """The expert, but with a share of stray moves that differs from task to task: 0, 0.3, 0.6 or 0.9."""
+    if env.turns == 0:
+        env.stray = rng.choice((0.0, 0.3, 0.6, 0.9))
+    return env.random(rng) if rng.random() < env.stray else env.expert()
+
+
+def transformer(seed: int) -> DecisionTransformer:
+    """An untrained decision transformer for two robots."""
+    words = tokenizer.build(f"{FLOOR.words} return")
+    return DecisionTransformer(TinyLM.new("nano", words, seed), FLOOR)
+
+
+def floor_logs(made: DecisionTransformer, seed: int, tasks: int = 600) -> list[Episode]:
+    """Logs of mixed quality."""
+    rng, first = random.Random(f"logs {seed}"), 1_000_000 * (seed + 1)
+    return made.logs(range(first, first + tasks), lambda env: mixed_player(env, rng))
+
+
+def reached(made: DecisionTransformer, wanted: int, tasks: int = 192) -> float:
+    """Mean return on held-out tasks when so much is asked for."""
+    found = evaluate.episodes(made.policy, made.asked(wanted), tasks, limits=WALK)
+    return float(np.mean([e.reward for e in found]))
+
+
+@dataclass(frozen=True)
+class OnLogs:
+    """Fits to the logs, with the returns they had, or (blind) with one digit for all: plain cloning."""
+
+    blind: bool = False
+    updates: int = 150
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        made = transformer(seed)
+        data = floor_logs(made, seed)
+        mean = float(np.mean([e.reward for e in data]))
+        data = [told(e, 5) for e in data] if self.blind else data
+        for step, loss in enumerate(made.fit(data, steps=self.updates, rows=48, seed=seed), 1):
+            if step % 25 == 0:
+                yield {"step": step, "loss": loss}
+        asked = (5,) if self.blind else (0, 3, 6, 9)
+        yield {"step": step + 1, "logs": mean, "best_tenth": best_tenth(data)} | {
+            f"ask_{w}": reached(made, w) for w in asked
+        }
+
+
+def best_tenth(data: list[Episode]) -> float:
+    """Mean return of the best tenth of logs."""
+    returns = sorted((e.reward for e in data), reverse=True)
+    return float(np.mean(returns[: len(returns) // 10]))
+
+
+LONG = Limits(turn_tokens=8, turns=20, total=480)
+
+# --- skill library ----------------------------------------------------------------------------------------
+
+
+def tasks_for(goal: str, n: int, first: int) -> list[int]:
+    """n task seeds, from `first` on, of the Craft of this goal's depth, whose goal it is."""
+    env, found = craft_of(goal), []
+    while len(found) < n:
+        env.reset(first)
+        found += [first] if env.goal == goal else []
+        first += 1
+    return found
+
+
+def craft_of(goal: str) -> envs.Craft:
+    """The Craft whose goals have the depth of this one, with time for mistakes."""
+    return envs.Craft((depth(goal), depth(goal)), slack=6)
+
+
+@dataclass(frozen=True)
+class Lifelong:
+    """One life of a frozen policy: goals from shallow to deep, `tries` tasks each; then the two deepest
+    goals.
+
+    With a library, what an episode made is kept, and later episodes act in the world that knows it.
+    """
+
+    library: bool
+    tries: int = 6
+    last: int = 24
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        library, first = SkillLibrary(), 5_000_000 * (seed + 1)
+        for step, goal in enumerate(sorted(RECIPES, key=depth), 1):
+            deepest = depth(goal) == max(map(depth, RECIPES))
+            world = craft_of(goal)
+            found = rollout(
+                policy, Skilled(world, library) if self.library else world,
+                tasks_for(goal, self.last if deepest else self.tries, first), seed=seed, limits=LONG,
+            )  # fmt: skip
+            for episode in found if self.library else ():
+                library.learn_from(world, episode)
+            yield {"step": step, "goal": goal, "depth": depth(goal), "skills": len(library.skills)} | spent(
+                found
+            )
+
+
+def spent(found: list[Episode]) -> dict[str, float]:
+    """Success, turns of the policy in a won episode, and turns spent until the first one was won (or in all)."""
+    won = [e for e in found if e.success]
+    turns, until = [e.turns for e in found], len(found)
+    if won:
+        until = [e.success for e in found].index(True) + 1
+    return {
+        "success": len(won) / len(found),
+        "turns_won": float(np.mean([e.turns for e in won])) if won else 0.0,
+        "until_first": sum(turns[:until]),
+        "per_success": sum(turns) / max(len(won), 1),
+    }
+
+
+# --- speculative planning ---------------------------------------------------------------------------------
+
+DRAFTED = envs.Craft((1, 4))
+
+
+@cache
+def target() -> TinyLM:
+    """The planner that is worth waiting for: the novice after 40 updates on an expert's traces."""
+    policy = models.load("craft-novice")
+    shown = demonstrate(policy, DRAFTED, range(600), lambda env: env.expert())
+    for _ in imitate(policy, shown, steps=40, rows=48, lr=1e-3):
+        pass
+    return policy
+
+
+@cache
+def drafter(updates: int = 150) -> TinyLM:
+    """A fifth of its size, taught by its traces."""
+    policy = small().copy()
+    shown = demonstrate(policy, DRAFTED, range(600), lambda env: env.expert())
+    for _ in imitate(policy, shown, steps=updates, rows=48, lr=3e-3):
+        pass
+    return policy
+
+
+def drafted(seed: int, tasks: int = 192) -> list[Trace]:
+    """What the target does on held-out tasks of this seed, with the drafts at each turn."""
+    first = evaluate.HELD_OUT + 1000 * seed
+    return traces(drafter(), target(), DRAFTED, range(first, first + tasks), 4, limits=LIMITS)
+
+
+def speculate(policy, seed: int) -> Iterator[dict]:
+    """Cost of a success with each fixed number of drafts, with the bandit, and of the bandit's second half."""
+    made = drafted(seed)
+    won = sum(t.success for t in made)
+    planner, rng = SpeculativePlanner(), random.Random(seed)
+    costs = [planner.plan(t, rng) for t in made]
+    half = len(made) // 2
+    found = {f"fixed_{k}": sum(fixed(t, k) for t in made) / won for k in (0, 1, 2, 4)}
+    later = {f"later_{k}": sum(fixed(t, k) for t in made[half:]) for k in (0, 1, 2, 4)} | {
+        "later_bandit": sum(costs[half:])
+    }
+    agreed = [a for t in made for a in t.agreed]
+    yield (
+        {"step": 1, "success": won / len(made), "bandit": sum(costs) / won, "agreed": float(np.mean(agreed))}
+        | found
+        | later
+    )
+
+
+# --- learned search width ---------------------------------------------------------------------------------
+
+WIDE = envs.Craft((1, 4))
+WIDTHS = ("0", "1", "4")
+POOL = range(7_000_000, 7_000_096)
+HELD = range(evaluate.HELD_OUT + 70_000, evaluate.HELD_OUT + 70_096)
+PRICE = 0.004  # a simulator step
+
+
+def widths(policy, seed: int) -> Iterator[dict]:
+    """A record for each task and width: mean reward and simulator steps of the frozen novice with that beam."""
+    judge = guide(seed)
+    for tasks in (POOL, HELD):
+        plain = rollout(policy, WIDE, tasks, 4, seed=seed, limits=LIMITS)
+        for n, task in enumerate(tasks):
+            yield {
+                "step": task,
+                "width": "0",
+                "reward": float(np.mean([e.reward for e in plain[4 * n : 4 * n + 4]])),
+                "cost": 0,
+            }
+        for width in WIDTHS[1:]:
+            rows = [start(policy, WIDE, task) for task in tasks]
+            found = beam(policy, rows, judge.values, keep=int(width), width=4, seed=seed, limits=LIMITS)
+            for task, b in zip(tasks, found):
+                yield {"step": task, "width": width, "reward": b.end.row.episode.reward, "cost": b.steps}
+
+
+@cache
+def outcomes(seed: int) -> dict[tuple[int, str], tuple[float, float]]:
+    """(task, width) → (reward, simulator steps), as recorded for this seed."""
+    from . import path
+
+    rows = [json.loads(line) for line in path(f"{NAME}/widths").read_text().splitlines()[1:]]
+    return {
+        (r["step"], r["width"]): (r["reward"], r["cost"]) for r in rows if "width" in r and r["seed"] == seed
+    }
+
+
+def gate(seed: int, price: float = PRICE) -> Gate:
+    """The world in which a width is chosen before the task is worked on."""
+    table = outcomes(seed)
+    return Gate(WIDE, lambda task, width: table[task, width], WIDTHS, price)
+
+
+def learn_width(policy, seed: int) -> Iterator[dict]:
+    """GRPO on the recorded outcomes of the training tasks; the last record holds held-out pay, its own and of
+    fixed widths.
+    """
+    world, rng = gate(seed), random.Random(f"gate {seed}")
+    shown = demonstrate(policy, world, POOL, lambda env: env.random(rng))
+    for _ in imitate(policy, shown, steps=60, rows=64, lr=2e-3, seed=seed):
+        pass
+    settings = dict(
+        steps=40, prompts=24, tries=8, lr=1e-3, limits=Limits(8, 2, 60), seed=seed, tasks=tuple(POOL)
+    )
+    for record in train(policy, world, GRPO(), **settings):
+        yield {"step": record.step, "reward": record.reward}
+    tried = rollout(policy, world, HELD, 4, seed=seed, limits=settings["limits"])
+    table = outcomes(seed)
+    pays = {
+        f"fixed_{w}": float(np.mean([table[t, w][0] - PRICE * table[t, w][1] for t in HELD])) for w in WIDTHS
+    }
+    chose = {f"chose_{w}": float(np.mean([e.infos[-1].get("mode") == w for e in tried])) for w in WIDTHS}
+    yield {"step": record.step + 1, "learned": float(np.mean([e.reward for e in tried]))} | pays | chose
+
+
+EXPERIMENTS = {
+    f"{NAME}/transformer": Experiment(
+        "Two robots, logs of mixed quality: a decision transformer asked for 0, 3, 6 and 9 tenths, and plain cloning.",
+        "craft-novice",
+        {"decision transformer": OnLogs(), "cloning": OnLogs(blind=True)},
+        nothing,
+        seeds=THREE,
+    ),
+    f"{NAME}/skills": Experiment(
+        "A life of crafting with a frozen policy, shallow goals first, with a library of what worked and without.",
+        "craft-novice",
+        {"with a library": Lifelong(True), "without": Lifelong(False)},
+        nothing,
+        seeds=FRESH_SEEDS,
+    ),
+    f"{NAME}/speculative": Experiment(
+        "Drafts of a small model checked by a larger one: cost of a success by drafts a round, and with a bandit.",
+        "craft-novice",
+        {"drafts": speculate},
+        nothing,
+        seeds=THREE,
+    ),
+    f"{NAME}/widths": Experiment(
+        "What the frozen novice reaches with a beam of width 0, 1 and 4, and what that costs; 192 tasks.",
+        "craft-novice",
+        {"beam by V": widths},
+        nothing,
+        seeds=THREE,
+    ),
+    f"{NAME}/width": Experiment(
+        "The search width as the policy's first choice, paid by the recorded outcomes at 0.004 a simulator step.",
+        "craft-novice",
+        {"learned width": learn_width},
+        nothing,
+        seeds=THREE,
+    ),
+}
