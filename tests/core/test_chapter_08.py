@@ -112,7 +112,7 @@ def test_claims_on_calls_that_pay():
 @pytest.mark.slow
 def test_claims_on_what_a_tool_makes_reachable():
     found = again("reach", "as it is")
-    assert found["tool_1"] > 0.8 and found["text_256"] < 0.1
+    assert found["tool_1"] > 0.75 and found["text_256"] < 0.1
 
 
 @pytest.mark.slow
