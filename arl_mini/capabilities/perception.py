@@ -7,18 +7,20 @@ as tools. Here are the rewards that make a policy use them, each as GRPO with an
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..algorithms.base import Sampler
 from ..algorithms.grpo import GRPO
+from ..algorithms.mixed import PAPO
 from ..batch import Batch, Episode
 from ..envs.glimpse import MIRROR
-from ..pictures import crop, iou, look, mark, shrink
+from ..pictures import MARK, crop, iou, look, mark, shrink
 from ..rewards import at_end, judged
 
 __all__ = [
-    "Curious", "Grounded", "ViewConsistency", "consistent", "crop", "curiosity", "ground_reward", "iou", "look", "mark",
+    "Curious", "Grounded", "PicturePAPO", "ViewConsistency", "consistent", "crop", "curiosity", "ground_reward", "iou", "look", "mark",
     "reliance", "shrink", "tool_calls",
 ]  # fmt: skip
 
@@ -122,6 +124,24 @@ class ViewConsistency(GRPO):
         agree = [float(consistent(a, b)) for a, b in zip(batch.episodes[:half], batch.episodes[half:], strict=True)]
         extra = torch.tensor(agree * 2).to(batch.rewards)
         return batch.set(rewards=batch.rewards + at_end(self.bonus * extra, batch.mask))
+
+
+# --- shortcuts: an answer must need the picture -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PicturePAPO(PAPO):
+    """PAPO as its paper means it: in the copies a share of the patches of pictures is blank, and all words stay.
+
+    Differs from PAPO in: plan. Departs from the paper: as PAPO, but for the masked patches.
+    """
+
+    def plan(self, sampler: Sampler) -> list[Episode]:
+        episodes = super().plan(sampler)
+        rows = {e.pair: e.tokens for e in episodes if not e.blanked}
+        return [
+            replace(e, tokens=np.where(rows[e.pair] >= MARK, e.tokens, rows[e.pair])) if e.blanked else e for e in episodes
+        ]
 
 
 def reliance(seen: float, blind: float, chance: float) -> float:

@@ -32,8 +32,9 @@ NAMES, SUMS, BOXES, SIDES = (
     envs.Glimpse(scale=2), envs.Glimpse("sum", digits=2, scale=2),
     envs.Glimpse("box", digits=2, scale=2), envs.Glimpse("side", digits=2, scale=2),
 )  # fmt: skip
+HINTS = envs.Glimpse(scale=2, hint=0.7)
 LOOKS = envs.Glimpse(digits=2, tools=("look",))
-TOOLS = envs.Glimpse(digits=2, dim=0.5, tools=("crop", "contrast", "count"))
+TOOLS = envs.Glimpse(digits=2, scale=2, dim=0.5, tools=("crop", "contrast", "count"))
 
 
 def _direct(env: envs.Glimpse) -> str:
@@ -74,7 +75,7 @@ def _puzzled(env: envs.Glimpse, rng: random.Random) -> str:
 
 
 def _reads(policy: TinyLM) -> dict[str, float]:
-    worlds = {"name": NAMES, "sum": SUMS, "box": BOXES, "side": SIDES}
+    worlds = {"name": NAMES, "sum": SUMS, "box": BOXES, "side": SIDES, "hint": HINTS}
     return {name: evaluate.success(policy, world).mean for name, world in worlds.items()}
 
 
@@ -91,8 +92,8 @@ def _calls(policy: TinyLM, world: envs.Glimpse) -> dict[str, float]:
 
 RECIPES = {
     "glimpse-reader": Recipe(
-        "Small pictures of one or two digits: names, sums, boxes, sides. Taught on 600 images.",
-        SUMS, (Stage(Several(NAMES, SUMS, BOXES, SIDES), lambda env, rng: env.expert(), 600, 4e-3, tasks=8000),),
+        "Small pictures of one or two digits: names, sums, boxes, sides; names with a hint, right in 7 of 10. Taught on 600 images.",
+        SUMS, (Stage(Several(NAMES, SUMS, BOXES, SIDES, HINTS), lambda env, rng: env.expert(), 700, 4e-3, tasks=8000),),
         _reads, eyes=64,
     ),
     "glimpse-novice": Recipe(
@@ -101,7 +102,7 @@ RECIPES = {
         lambda policy: _calls(policy, LOOKS), eyes=64,
     ),
     "glimpse-shy": Recipe(
-        "Two digits from afar, in the dark: has learned three tools, but of late they puzzle it.",
+        "Two small, dark digits: has learned three tools, but of late they puzzle it.",
         TOOLS, (Stage(TOOLS, _tries_tools, 400, 4e-3, tasks=5000), Stage(TOOLS, _puzzled, 60, 1e-3, tasks=2000)),
         lambda policy: _calls(policy, TOOLS), eyes=64,
     ),

@@ -7,10 +7,11 @@ import torch
 from arl_mini import collate, pictures
 from arl_mini.algorithms import GRPO
 from arl_mini.capabilities.perception import (
-    Curious, Grounded, ViewConsistency, consistent, curiosity, ground_reward, reliance, tool_calls,
+    Curious, Grounded, PicturePAPO, ViewConsistency, consistent, curiosity, ground_reward, reliance, tool_calls,
 )  # fmt: skip
 from arl_mini.envs import Glimpse, act
 from arl_mini.envs.glimpse import MIRROR
+from arl_mini.experiments.watched import planned
 from arl_mini.models import TinyLM, tokenizer
 from arl_mini.models.tokenizer import END
 from arl_mini.rollout import Limits, demonstrate
@@ -84,6 +85,20 @@ def test_without_bonus_they_are_grpo():
     batch = collate([said(side, f" {word}{END}") for word in ("left", "right")] * 2).set(group=torch.tensor([0, 0, 1, 1]))
     for algorithm in (Grounded(bonus=0), Curious(bonus=0), ViewConsistency(bonus=0)):
         assert torch.equal(algorithm.advantages(algorithm.reward(batch)), GRPO().advantages(batch))
+
+
+def test_copies_lack_patches_and_nothing_else():
+    batch, _ = planned(
+        PicturePAPO(blank=0.5), POLICY, Glimpse(hint=0.7), seed=0, prompts=8, tries=4, limits=Limits(3, 1, 64)
+    )
+    rows = {e.pair: e for e in batch.episodes if not e.blanked}
+    lost = 0
+    for copy in (e for e in batch.episodes if e.blanked):
+        row = rows[copy.pair].tokens
+        changed = row != copy.tokens
+        assert (row[changed] >= pictures.MARK).all() and (copy.tokens[changed] == POLICY.tokenizer.pad_token_id).all()
+        lost += changed.sum()
+    assert 0.3 < lost / (32 * 4) < 0.7
 
 
 def test_reliance():
