@@ -26,7 +26,7 @@ ROOMS = {
     "rollout": "batch models",
     "algorithms": "rewards",
     "imitate": "ops batch models",
-    "capabilities": "rollout envs algorithms imitate",
+    "capabilities": "rollout envs algorithms imitate formal",
     "trust": "rollout envs",
     "train": "ops batch models files envs rewards rollout algorithms imitate capabilities trust",
     "evaluate": "train",

@@ -1,4 +1,4 @@
-"""Errand: a Quest whose key can be put down again, played by turns that begin with a word about their purpose."""
+"""Errand: a Quest whose key can be put down again, played in turns that may begin with their purpose."""
 
 import random
 from dataclasses import replace
@@ -12,13 +12,13 @@ TAGS = ("explore", "plan", "reflect")
 class Errand(Quest):
     """A Quest of 6 rooms and 14 turns with one command more, `drop key`, and a vocabulary for thinking aloud.
 
-    A turn may begin with a word before its action, ` explore<act> go east</act>`; the world takes no notice of
-    it, but notes it in `info['tag']` for those who judge steps. info also holds, as they were before the turn,
-    'room' and 'holding', and what the turn did: 'did' (the command), 'new' (it entered a room not seen before),
-    'took' (it picked the key up).
+    A turn may begin with a word before its action, ` explore<act> go east</act>`; the world does not act on
+    it, but notes it in `info['tag']` for those who judge steps. info also holds, as they were before the
+    turn, 'room' and 'holding', and what the turn did: 'did' (the command), 'new' (it entered a room not seen
+    before), 'took' (it picked the key up).
 
-    A sample: `<user> find key open door . cave exits east<bot> explore<act> go east</act><obs> hall exits west
-    key</obs> plan<act> take key</act><obs> hall exits west</obs> reflect<act> go west</act>…`
+    A sample: `<user> find key open door . cave exits east<bot> explore<act> go east</act><obs> hall exits
+    west key</obs> plan<act> take key</act><obs> hall exits west</obs> reflect<act> go west</act>…`
     """
 
     words = f"{Quest.words} drop {' '.join(TAGS)}"
@@ -51,7 +51,7 @@ class Errand(Quest):
         return super()._act(words)
 
     def meant(self, tag: str, rng: random.Random) -> str:
-        """What somebody means by a tag: explore, go to the nearest room not yet seen; plan, make for the key or the
+        """What is meant by a tag: explore, go to the nearest room not yet seen; plan, make for the key or the
         door as far as they were seen; reflect, go back. Where there is no such thing: a way at random."""
         ways, anything = self._exits(self.here), f"go {rng.choice(list(self._exits(self.here)))}"
         if tag == "reflect":

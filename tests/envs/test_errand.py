@@ -28,13 +28,23 @@ def test_keeps_the_contract():
 def test_who_knows_the_map_wins_and_careful_beats_random():
     rng = random.Random(0)
     assert won(lambda env: env.expert()) == 1.0
-    careful, thinker, walker = (won(lambda env, s=s: getattr(env, s)(rng)) for s in ("careful", "thinker", "random"))
+    careful, thinker, walker = (
+        won(lambda env, s=s: getattr(env, s)(rng)) for s in ("careful", "thinker", "random")
+    )
     assert careful > 0.85 and thinker < 0.4 and walker < careful - 0.3
 
 
 def test_no_degenerate_policy_wins():
     rng = random.Random(0)
-    sayings = ["", act("open door"), act("take key"), " plan", "<obs> key</obs>" + act("open door"), " explore" * 9, act("drop key")]
+    sayings = [
+        "",
+        act("open door"),
+        act("take key"),
+        " plan",
+        "<obs> key</obs>" + act("open door"),
+        " explore" * 9,
+        act("drop key"),
+    ]
     assert all(won(lambda env, s=s: s, 60) == 0.0 for s in sayings)
     assert won(lambda env: act(rng.choice(("take key", "drop key"))), 60) == 0.0
 
@@ -69,7 +79,14 @@ def test_info_tells_of_the_turn():
     env.reset(1)
     room, way = env.names[env.places[env.here]], next(iter(env._exits(env.here)))
     info = env.step(f" explore{act(f'go {way}')}").info
-    assert info == {"tag": "explore", "room": room, "holding": False, "did": f"go {way}", "new": True, "took": False}
+    assert info == {
+        "tag": "explore",
+        "room": room,
+        "holding": False,
+        "did": f"go {way}",
+        "new": True,
+        "took": False,
+    }
     assert env.step("nonsense").info["tag"] == "" and env.step("nonsense").info["malformed"]
 
 

@@ -1,0 +1,212 @@
+"""Chapter 13: credit over long horizons. What is measured without training is in ch13_credit.py."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from .. import envs, evaluate, models
+from ..algorithms import DPO, GRPO, SDPO, GiGPO, Reinforce
+from ..algorithms.dpo import Pair
+from ..batch import Episode
+from ..capabilities.credit import Paid, StepCredit, peer_credit
+from ..capabilities.credit_advice import Advised, StrategyGRPO, advice_only, hinted
+from ..capabilities.credit_pairs import branched, middle
+from ..capabilities.credit_rules import refused, repeats, rule_tags, tag_of
+from ..envs.errand import TAGS, Errand
+from ..formal import tmaze
+from ..rollout import Limits, rollout
+from .ch05 import room_and_key
+from .ch13_arms import (
+    ByPairs,
+    FromOutcomes,
+    FromRerolls,
+    Learned,
+    OnAdvice,
+    Spending,
+    Until,
+    first_tasks,
+    look_at,
+)
+from .ch13_credit import compared, limits, maze_credit
+from .kinds import FRESH_SEEDS, ByReward, Experiment
+
+NAME = "13_long_horizon_credit"
+LONG = Limits(turn_tokens=12, turns=14, total=320)
+QUEST = dict(steps=16, prompts=8, tries=8, lr=1e-3, limits=LONG)
+MAZE = dict(steps=60, prompts=8, tries=8, lr=1e-3)
+FIT = dict(steps=60, rows=32, lr=1e-3)
+PAIRS = dict(steps=20, prompts=24, tries=1, lr=2e-4, limits=LONG)
+ERRAND = QUEST | dict(lr=5e-4)
+HOUSE = envs.Quest(8, 14)
+
+# --- the problem ------------------------------------------------------------------------------------------
+
+
+def corridor(cells: int) -> Until:
+    """REINFORCE on a T-maze with so many cells, until mean success over five updates is 0.9."""
+    return Until(ByReward(envs.Finite(tmaze(cells)), Reinforce(), MAZE | {"limits": limits(cells)}))
+
+
+def measure_nothing(policy) -> dict[str, float]:
+    """The curves say it all."""
+    return {}
+
+
+def measure_quest(policy) -> dict[str, float]:
+    """Success on 256 held-out quests with eight rooms."""
+    return {"success": evaluate.success(policy, HOUSE, limits=LONG).mean}
+
+
+def credit_measured(policy, seed: int):
+    """One record: of each method the correlation with the exact credit and, where it has one, the error."""
+    _, found = maze_credit(policy, seed)
+    yield {"step": 1} | {
+        f"{m} {n}": x for m, row in compared(found).items() for n, x in row.items() if not np.isnan(x)
+    }
+
+
+# --- rules ------------------------------------------------------------------------------------------------
+
+
+def habits(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Shares of turns: repeated, refused, and of each tag."""
+    turns = sum(e.turns for e in episodes)
+    found = {
+        "repeated": sum(repeats(e).sum() for e in episodes),
+        "refused": sum(refused(e).sum() for e in episodes),
+    }
+    tags = [tag_of(e, k) for e in episodes for k in range(e.turns)]
+    found |= {tag: tags.count(tag) for tag in TAGS}
+    return {name: float(n) / turns for name, n in found.items()}
+
+
+def measure_errand(policy) -> dict[str, float]:
+    """Success on 256 held-out errands, and the habits there."""
+    tried = evaluate.episodes(policy, Errand(), limits=LONG)
+    return {"success": float(np.mean([e.success for e in tried]))} | habits(tried)
+
+
+# --- advice -----------------------------------------------------------------------------------------------
+
+
+def measure_advice(policy) -> dict[str, float]:
+    """Success on 256 held-out errands: the policy alone, and the start on its advice; its words there."""
+    team = Advised(policy, models.load("errand-novice"))
+    led = evaluate.episodes(team, Errand(), limits=LONG)
+    alone = evaluate.success(policy, Errand(), limits=LONG).mean
+    words = {f"says {word}": share for word, share in hinted(map_advice(led)).items() if word in TAGS}
+    return {"alone": alone, "on its advice": float(np.mean([e.success for e in led]))} | words
+
+
+def map_advice(episodes: Sequence[Episode]) -> list[Episode]:
+    """The strategist's view of each."""
+    return [advice_only(e) for e in episodes]
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+@cache
+def mended(seed: int, tasks: int = 600, tries: int = 4) -> list[Pair]:
+    """Failures of the start, each with a way to mend it from its middle turn on; both share the rest."""
+    policy = models.load("quest-novice")
+    tried = rollout(policy, HOUSE, first_tasks(seed, tasks), seed=seed, limits=LONG)
+    return branched(policy, HOUSE, tried, middle, tries, seed=seed, limits=LONG)
+
+
+def by_pairs(algorithm) -> ByPairs:
+    """An arm on the same pairs."""
+    return ByPairs(HOUSE, mended, algorithm, PAIRS)
+
+
+# --- what breaks ------------------------------------------------------------------------------------------
+
+
+def for_taking(episodes: Sequence[Episode]) -> list[np.ndarray]:
+    """0.5 for each turn that picks the key up, every time: a process reward that can be farmed."""
+    return [np.array([0.5 * info["took"] for info in e.infos[: e.turns]]) for e in episodes]
+
+
+def for_holding(episodes: Sequence[Episode]) -> list[np.ndarray]:
+    """Φ(after) − Φ(before) with Φ = 0.5 while the key is held, 0 at the end of the episode."""
+    paid = []
+    for e in episodes:
+        held = [0.5 * info["holding"] for info in e.infos[: e.turns]]
+        paid.append(np.diff([*held, 0.0]))
+    return paid
+
+
+def takes(episodes: Sequence[Episode]) -> dict[str, float]:
+    """How often the key was picked up, a try."""
+    return {"takes": float(np.mean([sum(info["took"] for info in e.infos) for e in episodes]))}
+
+
+def on_errand(algorithm: GRPO, **changes):
+    """An arm on errands, with habits in its records."""
+    return look_at(habits, ByReward(Errand(), algorithm, ERRAND | changes))
+
+
+REAL = ByReward(HOUSE, GiGPO(), dict(steps=20, prompts=4, tries=8, lr=1e-5, limits=Limits(24, 14, 1200)))
+
+EXPERIMENTS = {
+    f"{NAME}/corridor": Experiment(
+        "Updates to 0.9 success in T-mazes of 3, 6 and 12 cells: REINFORCE on the outcome.",
+        "maze-novice",
+        {
+            "3 cells": corridor(3),
+            "6 cells": corridor(6),
+            "12 cells": corridor(12),
+        },
+        measure_nothing,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/credit": Experiment(
+        "Credit by method against exact credit, for tries of the start in a T-maze of 6 cells, untrained.",
+        "maze-novice",
+        {"measured": credit_measured},
+        measure_nothing,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/quest": Experiment(
+        "A quest of 8 rooms: the outcome alone, step groups, two learned process rewards beside it.",
+        "quest-novice",
+        {
+            "GRPO": Spending(ByReward(HOUSE, GRPO(), QUEST)),
+            "GiGPO": Spending(ByReward(HOUSE, GiGPO(state=room_and_key), QUEST)),
+            "peers' differences": Spending(ByReward(HOUSE, StepCredit(pay=peer_credit(room_and_key)), QUEST)),
+            "AgentPRM": Learned(ByReward(HOUSE, StepCredit(), QUEST), FromRerolls(128, 3, 2), FIT),
+            "SPA": Learned(ByReward(HOUSE, StepCredit(), QUEST), FromOutcomes(256), FIT),
+        },
+        measure_nothing,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/rules": Experiment(
+        "Turns that name their purpose: the outcome alone, and rules that pay for what the purpose achieved.",
+        "errand-novice",
+        {"GRPO": on_errand(GRPO()), "RLVMR": on_errand(StepCredit(pay=rule_tags, kind=tag_of, coef=0.5))},
+        measure_errand,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/segments": Experiment(
+        "Pairs that share their first half, compared to the end, over three turns, over one turn.",
+        "quest-novice",
+        {
+            "to the end (DPO)": by_pairs(lambda data: DPO(pairs=data)),
+            "three turns (SDPO)": by_pairs(lambda data: SDPO(pairs=data, turns=3)),
+            "one turn": by_pairs(lambda data: SDPO(pairs=data, turns=1)),
+        },
+        measure_quest,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/advice": Experiment(
+        "One word of advice a turn, learned over a frozen actor.",
+        "errand-novice",
+        {
+            "strategist": OnAdvice(ByReward(Errand(), StrategyGRPO(), QUEST)),
+        },
+        measure_advice,
+        seeds=FRESH_SEEDS[:3],
+    ),
+}
+FARMED = {name: Paid(pay=pay) for name, pay in (("for taking", for_taking), ("for holding", for_holding))}
