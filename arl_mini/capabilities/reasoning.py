@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..algorithms.preference import is_number, step_numbers
 from ..algorithms.shaping import chain_steps
-from ..batch import Episode, collate
+from ..batch import Batch, Episode, collate
 from ..envs.base import Env
 from ..models.format import Format
-from ..models.heads import RewardModel
+from ..models.score import score
 from ..models.tokenizer import END, THINK, THINK_END, encode
-from ..rewards import fit_process_model, step_logits
+from ..rewards import step_loss
 from ..rollout import Limits, Row, Sampling, branch, run, start
 from .vote import Vote, vote
 
@@ -202,25 +202,68 @@ def reroll_labels(
     return labels, spent
 
 
+class StepVerifier(nn.Module):
+    """P(a step is right) from the probability that a copy of the policy gives it: σ(a ln π_φ(step | before) + b).
+
+    It begins as the policy's own confidence; labels then teach it where that confidence is misplaced. a and b start at
+    1 and 3. Its trunk is a copy, so that the policy does not change.
+    """
+
+    def __init__(self, policy):
+        super().__init__()
+        self.trunk = getattr(policy, "policy", policy).copy().requires_grad_(True)
+        self.scale, self.bias = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Log-odds of being right of each sampled token, (B, T); they mean something where a step ends."""
+        return self.scale * score(self.trunk, batch).logp + self.bias
+
+
+def first_mistake(labels: np.ndarray, above: float = 0.0) -> np.ndarray:
+    """Hard labels, 1 where a label is above `above`, up to and with the first 0; nan after it, (L,).
+
+    What comes after a mistake is neither right nor wrong. Lightman et al. 2023, section 2.6; hard labels: Math-Shepherd.
+    """
+    hard = np.where(np.isnan(labels), np.nan, labels > above).astype(np.float32)
+    wrong = np.flatnonzero(hard == 0)
+    if len(wrong):
+        hard[wrong[0] + 1 :] = np.nan
+    return hard
+
+
 def step_verifier(
-    policy, labelled: Sequence[tuple[Episode, np.ndarray]], *, steps: int, lr: float = 1e-3, seed: int = 0
-):
-    """A reward model with the policy's trunk, fitted to labels of steps."""
-    model = RewardModel(policy)
-    for _ in fit_process_model(model, labelled, steps=steps, lr=lr, seed=seed):
-        pass
+    policy,
+    labelled: Sequence[tuple[Episode, np.ndarray]],
+    *,
+    steps: int,
+    rows: int = 64,
+    lr: float = 1e-3,
+    seed: int = 0,
+) -> StepVerifier:
+    """A verifier fitted to (reply, labels (L,)) by cross-entropy, `rows` replies an update."""
+    model = StepVerifier(policy)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01)
+    for step in range(steps):
+        picks = np.random.default_rng([seed, step]).integers(len(labelled), size=rows)
+        batch = collate([labelled[i][0] for i in picks], policy.device)
+        labels = torch.full(batch.tokens.shape, torch.nan, device=policy.device)
+        for row, i in zip(labels, picks):
+            row[: len(labelled[i][1])] = torch.from_numpy(labelled[i][1])
+        optimizer.zero_grad(set_to_none=True)
+        step_loss(model(batch), labels).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
     return model
 
 
 @torch.no_grad()
-def verified(model: RewardModel, episodes: Sequence[Episode]) -> list[float]:
-    """Log of the product of the steps' probabilities of being right, one number a reply or beginning; −∞
-    without steps.
+def verified(verifier: StepVerifier, episodes: Sequence[Episode]) -> list[float]:
+    """Log of the product of the steps' probabilities of being right, one number a reply or beginning of one.
 
-    The product over steps: Lightman et al. 2023, appendix F.
+    −∞ without steps. The product over steps: Lightman et al. 2023, appendix F.
     """
-    batch = collate(episodes, model.head.linear.weight.device)
-    logp = torch.nn.functional.logsigmoid(step_logits(model, batch)).cpu().numpy()
+    batch = collate(episodes, verifier.scale.device)
+    logp = torch.nn.functional.logsigmoid(verifier(batch)).cpu().numpy()
     places = [step_ends(e) for e in episodes]
     return [float(row[at].sum()) if len(at) else -math.inf for row, at in zip(logp, places)]
 
@@ -239,12 +282,12 @@ class Search:
 
 
 def search_chains(
-    policy, env: Env, seeds: Sequence[int], score: Callable[[Sequence[Episode]], Sequence[float]], *,
+    policy, env: Env, seeds: Sequence[int], judge: Callable[[Sequence[Episode]], Sequence[float]], *,
     width: int = 2, expand: int = 4, segment: int = 1, seed: int = 0, limits: Limits = Limits(),
 ) -> Search:  # fmt: skip
     """A beam of `width` beginnings a task; each grows `expand` times by `segment` tokens, and the best stay.
 
-    score(beginnings) → one number each, for finished replies too. A task without a finished reply within the
+    judge(beginnings) → one number each, for finished replies too. A task without a finished reply within the
     limits is left out. The search of rStar-Math and Marco-o1 without its tree statistics.
     """
     beams = [[start(policy, env, s, group).episode] for group, s in enumerate(seeds)]
@@ -259,11 +302,11 @@ def search_chains(
         for e in [*(e for beam in beams for e in beam if e.terminated), *grown]:
             tasks[e.group].setdefault(e.tokens.tobytes(), e)  # the same beginning once
         flat = [e for found in tasks.values() for e in found.values()]
-        worth = dict(zip(map(id, flat), score(flat), strict=True))
+        worth = dict(zip(map(id, flat), judge(flat), strict=True))
         beams = [sorted(found.values(), key=lambda e: -worth[id(e)])[:width] for found in tasks.values()]
     ended = [[e for e in beam if e.terminated] for beam in beams]
     best = [beam[0] for beam in ended if beam]
-    return Search(best, list(map(float, score(best))) if best else [], spent)
+    return Search(best, list(map(float, judge(best))) if best else [], spent)
 
 
 def _grown(policy, env: Env, beginnings, expand: int, sampled: int, stream: tuple[int, int], limits: Limits):

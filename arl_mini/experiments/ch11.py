@@ -13,14 +13,14 @@ from ..capabilities.reasoning import fast, mode_chance, slow, thought
 from ..capabilities.reasoning_rl import Forks, Priced, ThinkPrune
 from ..rollout import Limits
 from ..train import Record, Run
-from .kinds import ByReward, Experiment
+from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Noted
 
 NAME = "11_reasoning"
 LIMITS = Limits(turn_tokens=12, turns=1, total=40)
 CHAIN = dict(steps=25, prompts=16, tries=8, lr=5e-4, limits=LIMITS)
 DEPTHS = (1, 2, 3, 4)
-MIXED, HARD = envs.Chain((2, 4)), envs.Chain((4, 4))
+MIXED, SHORT = envs.Chain((2, 4)), envs.Chain((2, 3))
 
 
 def live(name: str, arm: str, seed: int = 0) -> tuple[list[dict], dict, dict]:
@@ -122,12 +122,12 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
 
 # --- the failure: a price on wrong answers too ------------------------------------------------------------
 
-STEEP = 0.09
+STEEP = 0.08
 
 
-def measure_hard(policy) -> dict[str, float]:
-    """Success, thinking and tokens on 512 held-out chains of four sums."""
-    tried = evaluate.episodes(policy, HARD, 512, limits=LIMITS)
+def measure_short(policy) -> dict[str, float]:
+    """Success, thinking and tokens on 512 held-out chains of two and three sums."""
+    tried = evaluate.episodes(policy, SHORT, 512, limits=LIMITS)
     return {
         "success": float(np.mean([e.success for e in tried])),
         "thinking": float(np.mean([thought(e) for e in tried])),
@@ -209,16 +209,17 @@ EXPERIMENTS = {
         "chain-modes",
         {"free": PRICED, "always fast": InMode(PRICED, fast), "always slow": InMode(PRICED, slow)},
         measure_priced,
+        seeds=FRESH_SEEDS[:3],
     ),
     f"{NAME}/penalty": Experiment(
-        "A price of 0.09 a token on chains of four sums: on every answer, on right ones, on none.",
-        "chain-careless",
+        "A price of 0.08 a token on chains of two and three sums: on every answer, on right ones, on none.",
+        "chain-atoms",
         {
-            "on every answer": arm(Priced(price=STEEP), HARD),
-            "on right answers": arm(Priced(price=STEEP, only_right=True), HARD),
-            "on none": arm(GRPO(), HARD),
+            "on every answer": arm(Priced(price=STEEP), SHORT),
+            "on right answers": arm(Priced(price=STEEP, only_right=True), SHORT),
+            "on none": arm(GRPO(), SHORT),
         },
-        measure_hard,
+        measure_short,
     ),
     f"{NAME}/overthinking": Experiment(
         "A start that re-checks up to four times: GRPO, a limit that shrinks, a price on right answers.",

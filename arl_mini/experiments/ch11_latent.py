@@ -12,7 +12,7 @@ from ..capabilities.reasoning_latent import LatentThought, hard_token, parted, s
 from ..models.tokenizer import END, THINK, THINK_END
 from ..rollout import demonstrate
 from .ch11 import NAME
-from .kinds import Experiment
+from .kinds import FRESH_SEEDS, Experiment
 
 DEPTH = 3
 WORLD = envs.Chain((DEPTH, DEPTH))
@@ -125,5 +125,6 @@ EXPERIMENTS = {
             "latent": Stages(latent=True),
         },
         lambda policy: {},
+        seeds=FRESH_SEEDS[:3],
     ),
 }

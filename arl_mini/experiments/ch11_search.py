@@ -10,13 +10,16 @@ from ..algorithms import GRPO
 from ..algorithms.sampling import by_group
 from ..batch import Episode
 from ..capabilities.reasoning import (
+    StepVerifier,
     best_of_n,
     confidence,
+    first_mistake,
     reroll_labels,
     search_chains,
     self_consistency,
     slow,
     step_verifier,
+    true_labels,
     verified,
 )
 from ..imitate import imitate
@@ -57,21 +60,27 @@ def agreement(policy, seed: int = 0, tasks: int = 256, tries: int = 8) -> tuple[
 
 # --- a verifier, and what it chooses ----------------------------------------------------------------------
 
-LABELLED, REROLLS, FITTED = 192, 4, 150  # replies with labels, continuations a step, updates of the verifier
+LABELLED, REROLLS, ABOVE, FITTED = 256, 8, 0.2, 100  # replies with labels, continuations a step, …, updates
 
 
-def labelled(policy, seed: int, replies: int = LABELLED) -> tuple[list[tuple[Episode, np.ndarray]], int]:
-    """Slow replies to training tasks with Math-Shepherd's labels, and the tokens they cost."""
+def labelled(policy, seed: int, by_rule: bool) -> tuple[list[tuple[Episode, np.ndarray]], int]:
+    """Slow replies to training tasks with labels up to the first mistake, and the tokens they cost.
+
+    by_rule: the labels are the truth; else a step is right where more than ABOVE of its re-rolls succeed.
+    """
     first = 1_000_000 * (seed + 1)
-    made = rollout(slow(policy), LONG, range(first, first + replies), seed=seed, limits=LIMITS)
-    labels, spent = reroll_labels(slow(policy), LONG, made, REROLLS, seed=seed, limits=LIMITS)
-    return list(zip(made, labels)), spent + sampled(made)
+    made = rollout(slow(policy), LONG, range(first, first + LABELLED), seed=seed, limits=LIMITS)
+    if by_rule:
+        labels, spent = [true_labels(e) for e in made], 0
+    else:
+        labels, spent = reroll_labels(slow(policy), LONG, made, REROLLS, seed=seed, limits=LIMITS)
+    return [(e, first_mistake(row, ABOVE)) for e, row in zip(made, labels)], spent + sampled(made)
 
 
-def make_verifier(policy, seed: int, steps: int = FITTED):
+def make_verifier(policy, seed: int, by_rule: bool = True) -> tuple[StepVerifier, int]:
     """A step verifier of the policy's own slow replies, and the tokens that its labels cost."""
-    shown, spent = labelled(policy, seed)
-    return step_verifier(policy, shown, steps=steps, seed=seed), spent
+    shown, spent = labelled(policy, seed, by_rule)
+    return step_verifier(policy, shown, steps=FITTED, seed=seed), spent
 
 
 def choices(policy, verifier, seed: int, tasks: int = 128, tries: int = 8) -> dict[str, float]:
@@ -97,10 +106,16 @@ def choices(policy, verifier, seed: int, tasks: int = 128, tries: int = 8) -> di
     return {name: float(np.mean(won)) for name, won in found.items()}
 
 
-def chosen(policy, seed: int) -> Iterator[dict]:
-    """An arm that trains nothing: one record with what each way chooses."""
-    verifier, spent = make_verifier(policy, seed)
-    yield {"step": 1, "tokens": spent, **choices(policy, verifier, seed)}
+@dataclass(frozen=True)
+class Chosen:
+    """An arm that trains a verifier, not the policy: one record with what each way chooses."""
+
+    by_rule: bool
+
+    def __call__(self, policy, seed: int) -> Iterator[dict]:
+        """Yields the record; `tokens` is what the labels cost."""
+        verifier, spent = make_verifier(policy, seed, self.by_rule)
+        yield {"step": 1, "tokens": spent, **choices(policy, verifier, seed)}
 
 
 # --- chains for imitation ---------------------------------------------------------------------------------
@@ -113,13 +128,14 @@ class Searched:
     """An arm: a beam under a verifier writes a chain for each of `tasks` tasks; those that end right are
     imitated."""
 
+    by_rule: bool = True
     tasks: int = 128
     width: int = 2
     expand: int = 4
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         """Yields the loss of each update; `generated` counts all tokens sampled, those for the labels too."""
-        verifier, spent = make_verifier(policy, seed)
+        verifier, spent = make_verifier(policy, seed, self.by_rule)
         first = 1_000_000 * (seed + 1) + LABELLED
         found = search_chains(
             slow(policy), envs.Chain((2, 4)), range(first, first + self.tasks),
@@ -162,19 +178,20 @@ EXPERIMENTS = {
     f"{NAME}/verifier": Experiment(
         "What is chosen of eight slow replies: at random, by log-probability, by vote, by a step verifier.",
         "chain-careless",
-        {"chosen": chosen},
+        {"labels by rule": Chosen(True), "labels by re-rolls": Chosen(False)},
         lambda policy: {},
-        seeds=FRESH_SEEDS,
+        seeds=FRESH_SEEDS[:3],
     ),
     f"{NAME}/search": Experiment(
         "Imitation of chains that a search wrote, against GRPO and imitation of the policy's right replies.",
         "chain-careless",
         {
             "GRPO": Watched(ByReward(envs.Chain((2, 4)), GRPO(), CHAIN)),
-            "search, then imitation": Searched(),
-            "right replies, then imitation": Rejected(20_000),
+            "search, labels by rule": Searched(),
+            "search, labels by re-rolls": Searched(by_rule=False),
+            "right replies": Rejected(8_000),
         },
         measure_chains,
-        seeds=FRESH_SEEDS,
+        seeds=FRESH_SEEDS[:3],
     ),
 }

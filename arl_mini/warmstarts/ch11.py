@@ -38,9 +38,9 @@ def _modes(thinking: float):
 
 
 def _doubting(env: envs.Chain, rng: random.Random) -> str:
-    """Writes its steps, then ` =` and the same steps again, zero to four times."""
-    steps = "".join(f" {s}" for s in env.steps)
-    return f"{THINK}{steps}{f' ={steps}' * rng.randint(0, 4)}{THINK_END} {env.answer}{END}"
+    """Writes all sums, the last one too, then ` =` and the same sums again, zero to four times."""
+    sums = "".join(f" {s}" for s in (*env.steps, env.answer))
+    return f"{THINK}{sums}{f' ={sums}' * rng.randint(0, 4)}{THINK_END} {env.answer}{END}"
 
 
 def _careless(env: _Digits, rng: random.Random) -> str:
@@ -117,9 +117,9 @@ RECIPES = {
         _careless_atoms,
     ),
     "chain-doubting": Recipe(
-        "Writes the steps of two or three sums, then the same steps again, up to four times.",
+        "Writes two or three sums, then the same sums again, up to four times, before it answers.",
         envs.Chain((2, 3)),
-        (*_first()[:1], Stage(envs.Chain((2, 3)), _doubting, 900, 2e-3)),
+        (*_first()[:1], Stage(envs.Chain((2, 3)), _doubting, 600, 2e-3)),
         _doubt_atoms,
     ),
 }

@@ -1,0 +1,435 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 11 · Fast and slow reasoning
+#
+# **When is it worth to think before answering, and how does a policy learn to?** The survey (§3.5) borrows two words from
+# psychology. *Fast* reasoning answers at once: cheap, and often wrong where the task is hard. *Slow* reasoning writes
+# intermediate steps, checks them, searches among them: better, and dear. This chapter has one tiny policy that can do
+# both. It measures what each mode is worth, repairs quick answers with votes and verifiers, trains slow thinking by
+# reward and by search, hides thoughts in vectors, and then makes the policy stop thinking where that buys nothing.
+
+# %%
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import survey_taxonomy
+import torch
+
+from arl_mini import GRPO, collate, envs, evaluate, experiments, lab, models, train
+from arl_mini.capabilities import reasoning, reasoning_latent, reasoning_rl
+from arl_mini.experiments import ch11, ch11_latent, ch11_search
+
+budget = lab.budget()
+lab.style.use()
+SEEDS = budget.pick(smoke=(10,), cpu=(10, 11, 12, 13, 14), gpu=(10, 11, 12, 13, 14))
+
+# %% [markdown]
+# Claims were written before the runs they speak of. Those that train are recorded with five fresh seeds in
+# `data/runs/11_reasoning`; to record some anew, name them in the next cell. To train one seed of one arm now, call
+# `ch11.live("forks", "top 20 %", seed=0)`, or any other demonstration and arm named below.
+
+# %%
+again = ()  # such as ("rl", "forks", "latent")
+for name in again:
+    print(*experiments.record(f"{ch11.NAME}/{name}"), sep="\n")
+
+
+def by_seed(name: str, number: str) -> pd.DataFrame:
+    """What was measured after training: a row a seed, a column an arm."""
+    found = experiments.recorded(f"{ch11.NAME}/{name}")
+    rows = [f"seed {o['seed']}" for o in next(iter(found.outcomes.values()))]
+    return pd.DataFrame({arm: found.values(arm, number) for arm in found.outcomes}, index=rows)
+
+
+def claim(words: str, held) -> None:
+    """Prints whether a claim holds in every seed."""
+    print(f"{words}: {'holds' if bool(np.all(held)) else 'FAILED'} ({int(np.sum(held))} of {np.size(held)} seeds)")
+
+# %% [markdown]
+# ## Two modes of one policy
+#
+# The world is `Chain`: add up to five digits from left to right, modulo 10. The policy may answer at once, or write the
+# running sums first between `<think>` and `</think>`. Our start was taught the steps, then to answer at once, right
+# answers both; its habit is to answer at once in seven tasks of ten.
+
+# %%
+start = models.load("chain-modes")
+pd.Series(start.card).drop("about").to_frame("chain-modes").T.iloc[:, -12:]
+
+# %% [markdown]
+# The first token of a reply is the choice of the mode. We can take it out of the policy's hands. `slow(policy)` forces
+# `<think>` behind the prompt; `fast(policy)` bars that token, and its probability goes to the others:
+#
+# $$\pi_{\text{fast}}(y_1 \mid x) = \frac{\pi(y_1 \mid x)}{1 - \pi(\texttt{<think>} \mid x)}, \quad y_1 \ne \texttt{<think>}.$$
+#
+# (Qwen3, a hybrid model, forbids thinking by an empty thought put behind the prompt, and asks for it with a word in the
+# prompt.) By hand, against the library, on real prompts:
+
+# %% tags=["nbval-check-output"]
+tried = evaluate.episodes(reasoning.fast(start), envs.Chain((3, 3)), 16, limits=ch11.LIMITS)
+batch = collate(tried)
+first = (batch.mask.cumsum(1) == 1) & (batch.mask > 0)
+with torch.no_grad():
+    free = models.score(start, batch).logp[first].exp()
+thinks = torch.from_numpy(reasoning.mode_chance(start, envs.Chain((3, 3)), [e.seed for e in tried]))
+assert torch.allclose(free / (1 - thinks), batch.old_logp[first].exp(), atol=1e-5)
+print(f"it would think in {thinks.mean():.2f} of these tasks; barred, in none")
+
+# %%
+slow_tries = evaluate.episodes(reasoning.slow(start), envs.Chain((4, 4)), 2, limits=ch11.LIMITS)
+lab.microscope([*tried[:2], *slow_tries])
+
+# %% [markdown]
+# ## Fast against slow, by depth
+#
+# **Claims**, over five sets of tasks: the gap in accuracy grows from one sum to four in every set (1), and at four sums
+# slow − fast > 0.3 (2); slow costs at least three times the tokens there (3).
+
+# %% tags=["nbval-check-output"]
+rows = [r | {"seed": s} for s in SEEDS for r in ch11.modes_by_depth(start, s, budget.pick(16, 64, 128))]
+table = pd.DataFrame(rows).pivot_table(index="depth", columns="mode", values=["right", "tokens"])
+print(table.round(2).to_string())
+right = pd.DataFrame(rows).pivot(index=["seed", "depth"], columns="mode", values="right")
+gap = (right.slow - right.fast).unstack()
+claim("1: the gap at four sums is larger than at one", gap[4] > gap[1])
+claim("2: slow − fast > 0.3 at four sums", gap[4] > 0.3)
+claim("3: at least three times the tokens", table.tokens.slow[4] >= 3 * table.tokens.fast[4])
+print("slow − fast at four sums:", evaluate.mean(gap[4]) if len(SEEDS) > 1 else gap[4].mean())
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+for ax, number, words in zip(axes, ("right", "tokens"), ("right (share)", "tokens a reply")):
+    for index, mode in enumerate(("fast", "slow")):
+        ax.plot(table.index, table[number][mode], marker="o", label=mode, **lab.style.line(index))
+    ax.set(xlabel="sums in the chain", ylabel=words, xticks=ch11.DEPTHS, ylim=(0, None))
+axes[0].legend();
+
+# %% [markdown]
+# Both modes were taught right answers only; one token for a sum of two digits it can do, one token for five digits it
+# cannot. A written step turns one hard question into two easy ones.
+#
+# ## Many quick answers: self-consistency
+#
+# A vote over several tries helps where errors are *independent*: right answers agree, wrong ones scatter. For this we use
+# a second start, `chain-careless`. It slips in one written step of ten, at random, and a bias is planted as well: where a
+# 9 is to be added it mostly adds 8. **Claims**, on chains of three and four sums, five sets of tasks: with eight slow
+# tries the vote is at least 0.1 better than one try in every set (1); with eight fast ones it is not, in any set (2).
+
+# %% tags=["nbval-check-output"]
+careless = models.load("chain-careless")
+tasks = budget.pick(16, 96, 128)
+found = {(name, s): ch11_search.votes(view, s, tasks) for s in SEEDS
+         for name, view in (("slow", reasoning.slow(careless)), ("fast", reasoning.fast(careless)))}
+table = pd.DataFrame(found).T
+print(table.groupby(level=0).mean().round(3).to_string())
+gain = (table.vote - table.one).unstack(0)
+claim("1: slow, the vote gains at least 0.1", gain.slow >= 0.1)
+claim("2: fast, it gains less than 0.1", gain.fast < 0.1)
+
+# %% [markdown]
+# Eight guesses are no better than one: the policy has no more to say than a flat distribution over digits. The share of
+# votes that the winner got is also a confidence. Is it honest? The expected calibration error is the mean distance
+# between confidence and accuracy over bins of answers.
+
+# %%
+agreed = {name: ch11_search.agreement(view, 0, budget.pick(32, 256, 256))
+          for name, view in (("slow", reasoning.slow(careless)), ("fast", reasoning.fast(careless)))}
+figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
+lab.calibration(agreed, ax=ax)
+errors = {name: round(evaluate.ece(*told), 3) for name, told in agreed.items()}
+ax.set_title(f"share of eight votes as a confidence (ECE: slow {errors['slow']}, fast {errors['fast']})");
+
+# %% [markdown]
+# ## Confidence, and a verifier of steps
+#
+# A vote cannot mend what all tries do wrong: the 8 for a 9. Neither can the policy's own confidence, the mean
+# log-probability of a reply. A **verifier of steps** is trained to tell where confidence is misplaced. Ours begins as
+# the policy's confidence in each step, and labels correct it:
+#
+# $$p_\phi(\text{step right}) = \sigma\big(a \ln \pi_\phi(\text{step} \mid \text{before}) + b\big), \qquad
+# \text{score of a reply} = \prod_{\text{steps}} p_\phi.$$
+#
+# Labels come from a rule that knows the truth (people, in *Let's Verify Step by Step*), or from the policy itself: play on
+# from each step eight times; the step counts as right if more than a fifth of these succeed (*Math-Shepherd*). After the
+# first mistake there are no labels. By hand, on one reply with a slip:
+
+# %%
+reply = next(e for e in evaluate.episodes(reasoning.slow(careless), ch11_search.LONG, 64, limits=ch11.LIMITS) if not e.success)
+rerolled, _ = reasoning.reroll_labels(reasoning.slow(careless), ch11_search.LONG, [reply], 8, limits=ch11.LIMITS)
+truth, ends = reasoning.true_labels(reply), reasoning.step_ends(reply)
+print(reply.text)
+pd.DataFrame({"step": [reply.pieces[t] for t in ends], "rule": truth[ends], "re-rolls that succeed": rerolled[0][ends]})
+
+# %% [markdown]
+# **Claims** for the best of eight slow tries, three fresh seeds, in each: verifier with labels by rule > log-probability
+# > random (1); verifier with labels by re-rolls > log-probability (2). All choose among the same tries, so all have
+# spent the same tokens; `tokens` is what the labels cost once.
+
+# %% tags=["nbval-check-output"]
+runs = experiments.recorded(f"{ch11.NAME}/verifier")
+rows = {(arm, f"seed {o['seed']}"): run[-1] for arm, seeds in runs.curves.items()
+        for run, o in zip(seeds, runs.outcomes[arm])}
+table = pd.DataFrame(rows).T
+print(table.drop(columns="step").astype(float).round(3).to_string())
+rule, rerolls = table.loc["labels by rule"], table.loc["labels by re-rolls"]
+order = (rule["verifier"] > rule["log-prob"]) & (rule["log-prob"] > rule["random"])
+claim("1: rule > log-probability > random", order)
+claim("2: re-rolls > log-probability", rerolls["verifier"] > rerolls["log-prob"])
+
+# %%
+ways = ["random", "log-prob", "vote", "verifier", "vote, weighed by the verifier", "any right"]
+figure, ax = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
+for index, arm in enumerate(runs.curves):
+    heights = table.loc[arm][ways].astype(float)
+    at = np.arange(len(ways)) + (index - 0.5) * 0.36
+    ax.barh(at, heights.mean(), height=0.34, color=lab.style.COLOURS[index], label=arm)
+    ax.plot(heights.T, np.tile(at[:, None], len(heights)), ".", color=lab.style.GREY, markersize=5)
+ax.set(yticks=np.arange(len(ways)), yticklabels=ways, xlabel="right, best of eight (points: seeds)", xlim=(0, 1))
+ax.invert_yaxis()
+ax.legend(loc="lower left");
+
+# %% [markdown]
+# ## Slow thinking by reinforcement
+#
+# Nobody has to say "think". GRPO on the outcome alone (reward 1 for the right last digit) finds out that replies with a
+# thought are paid more often. This is the small version of the curve that made DeepSeek-R1 known: replies grow longer
+# because longer ones are right. **Claims**, five fresh seeds, in each: thinking and success both rise by at least 0.3
+# (1); a reply grows by at least 1.5 tokens (2). One seed live:
+
+# %%
+policy = models.load("chain-modes")
+settings = ch11.CHAIN | dict(steps=budget.pick(smoke=2, cpu=25, gpu=25))
+run = train(policy, ch11.MIXED, GRPO(), seed=0, **settings)
+live = lab.live(run, title="When is thinking paid?", show=("success", "entropy", "tokens"))
+live
+
+# %%
+records = await live.done()
+now = ch11.measure_chains(policy)
+print({name: round(value, 2) for name, value in now.items()})
+
+# %% tags=["nbval-check-output"]
+rl = experiments.recorded(f"{ch11.NAME}/rl")
+print("made by:", rl.command)
+numbers = ("success", "thinking", "tokens")
+table = pd.DataFrame({(when, n): rl.values("GRPO", n, when) for when in ("before", "after") for n in numbers})
+print(table.round(2).to_string())
+rise = table["after"] - table["before"]
+claim("1: thinking and success rise by 0.3", (rise.thinking >= 0.3) & (rise.success >= 0.3))
+claim("2: 1.5 tokens more", rise.tokens >= 1.5)
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+for ax, number, words in zip(axes, ("thinking", "length"), ("replies with a thought (share)", "tokens a reply")):
+    lab.curves({"GRPO": rl.curves["GRPO"]}, y=number, ax=ax, ylabel=words)
+
+# %% [markdown]
+# ## Few tokens carry the learning: the 80/20 rule
+#
+# At most tokens of a thought the policy is sure. The few with high entropy are forks: here above all the first token,
+# where it chooses between thinking and a digit. The 80/20 work trains on the fifth with the highest entropy alone:
+#
+# $$L = \frac{1}{\sum_i n_i} \sum_{i,t} m_{i,t}\, \mathbb{1}[H_{i,t} \ge \tau_{20\%}]\; \ell_{i,t}, \qquad \ell = \text{GRPO's clipped loss.}$$
+#
+# By hand, against the library's mask, on a real batch:
+
+# %% tags=["nbval-check-output"]
+batch = collate(evaluate.episodes(start, ch11.MIXED, 16, 8, limits=ch11.LIMITS))
+with torch.no_grad():
+    entropy = models.score(start, batch).entropy
+sampled = entropy[batch.mask > 0]
+threshold = sampled.sort(descending=True).values[math.ceil(0.2 * len(sampled)) - 1]
+by_hand = (entropy >= threshold) * batch.mask
+assert torch.equal(by_hand, reasoning_rl.entropy_mask(entropy, batch.mask, 0.2))
+opens = (batch.mask.cumsum(1) == 1) & (batch.mask > 0)
+print(f"{by_hand.sum():.0f} of {batch.mask.sum():.0f} sampled tokens are kept; "
+      f"{(by_hand * opens).sum() / by_hand.sum():.0%} of them are first tokens")
+
+# %% [markdown]
+# **Claims**, five fresh seeds, in each: trained on the top 20 % alone, success ends at most 0.03 below that of training on
+# all tokens (1); trained on the bottom 80 %, it ends lower than on the top 20 % (2).
+
+# %% tags=["nbval-check-output"]
+success = by_seed("forks", "success")
+print(success.round(3).to_string())
+claim("1: top 20 % at most 0.03 below all", success["top 20 %"] >= success["all tokens"] - 0.03)
+claim("2: bottom 80 % below top 20 %", success["bottom 80 %"] < success["top 20 %"])
+print("top 20 % − bottom 80 %:", evaluate.mean(success["top 20 %"] - success["bottom 80 %"]))
+
+# %%
+forks = experiments.recorded(f"{ch11.NAME}/forks")
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+lab.curves(forks.curves, y="success", smooth=3, ax=ax);
+
+# %% [markdown]
+# ## Slow thinking by search
+#
+# The other way to a slow thinker: let a **search** write good chains, and imitate those. From `chain-careless`, a beam of
+# two beginnings a task grows four ways at each step; the step verifier says which two stay (rStar-Math and Marco-o1
+# do this with tree search). Chains that end right are imitated for 60 updates. Beside it: GRPO, and imitation of right
+# replies that were merely sampled, about as many tokens as the search by rule spends. **Claims**, three fresh seeds, in
+# each: with labels by rule the search reaches at least 0.9 of GRPO's gain with fewer sampled tokens, those for labels
+# counted (1); with labels by re-rolls it reaches 0.9 of the gain too (2).
+
+# %% tags=["nbval-check-output"]
+search = experiments.recorded(f"{ch11.NAME}/search")
+success, before = by_seed("search", "success"), search.values("GRPO", "success", "before")[0]
+tokens = pd.DataFrame({arm: [sum(r["generated"] for r in run) for run in seeds]
+                       for arm, seeds in search.curves.items()}, index=success.index)  # fmt: skip
+print(f"success, {before:.2f} before\n{success.round(3).to_string()}\ntokens sampled\n{tokens.to_string()}")
+share = success.sub(before).div(success["GRPO"] - before, axis=0)
+fewer = tokens["search, labels by rule"] < tokens["GRPO"]
+claim("1: 0.9 of the gain, fewer tokens", (share["search, labels by rule"] >= 0.9) & fewer)
+claim("2: 0.9 of the gain, labels by re-rolls", share["search, labels by re-rolls"] >= 0.9)
+
+# %% [markdown]
+# ## Thoughts that are not written: latent reasoning
+#
+# A written step passes one token on. **Coconut** passes a *hidden state* on: the last state, with the model's last norm,
+# is fed back as the next input, and no token is read in between.
+#
+# $$z_1 = N(h_{\texttt{<think>}}), \qquad z_{j+1} = N(h_{z_j}), \qquad \text{then tokens again.}$$
+#
+# A curriculum moves there: in stage $s$ the first $s$ written steps are left out and $s$ vectors stand in their place. Our
+# engine feeds tokens only, so the layers are run by hand here; that they are the model's own is asserted first.
+
+# %%
+shown = ch11_latent.written(start, range(4))
+rows = torch.tensor([e.tokens.tolist() for e in shown])
+states = reasoning_latent.states(start, start.embed[rows])
+assert torch.allclose(states, start.hidden(rows), atol=1e-4)
+before, after = reasoning_latent.parted(start, shown, dropped=2)
+x = reasoning_latent.LatentThought(start, k=2).inputs(before)
+print(shown[0].text, "→", tuple(before.shape), "tokens before,", x.shape[1] - before.shape[1],
+      "vectors,", tuple(after.shape), "tokens after")
+
+# %% [markdown]
+# Chains of three sums, 180 updates in two stages, all from `chain-modes`. **Claims**, three fresh seeds, in each, at
+# equal visible tokens: latent thoughts are at least 0.3 above leaving the steps out (1) and above fillers, as many
+# positions without feedback (2); and at most 0.05 below written steps (3). One seed of the latent arm, live:
+
+# %%
+policy = models.load("chain-modes")
+arm = ch11_latent.Stages(latent=True)
+rows = list(arm(policy, seed=0, each=budget.pick(smoke=1, cpu=40, gpu=60)))
+print(f"{rows[-1]['step']} updates, right {rows[-1]['right']:.2f} with {rows[-1]['visible']} visible tokens")
+
+# %% tags=["nbval-check-output"]
+latent = experiments.recorded(f"{ch11.NAME}/latent")
+names = [f"seed {o['seed']}" for o in latent.outcomes["latent"]]
+right = pd.DataFrame({arm: [run[-1]["right"] for run in seeds] for arm, seeds in latent.curves.items()}, index=names)
+print(right.round(3).to_string())
+print("visible tokens:", {arm: runs[0][-1]["visible"] for arm, runs in latent.curves.items()})
+claim("1: latent − left out > 0.3", right["latent"] - right["left out"] > 0.3)
+claim("2: latent − filler > 0.3", right["latent"] - right["filler"] > 0.3)
+claim("3: at most 0.05 below written", right["latent"] >= right["written"] - 0.05)
+
+# %% [markdown]
+# Between the two stands **Soft Thinking**: no training; each thought is the *mixture* of all next tokens' embeddings,
+# weighed by their probabilities. The more uncertain the policy (here: the higher the temperature), the more a drawn token
+# throws away. **Claim**: at temperature 2, mixtures are right more often than drawn tokens, on each of five sets.
+
+# %% tags=["nbval-check-output"]
+rows = [r | {"seed": s} for s in SEEDS for r in ch11_latent.soft_against_hard(start, s, tasks=budget.pick(16, 128, 256))]
+soft = pd.DataFrame(rows).set_index(["seed", "temperature"])
+print(soft.groupby(level="temperature").mean().round(3).to_string())
+hot = soft.xs(2.0, level="temperature")
+claim("mixtures > drawn tokens at temperature 2", hot["mixtures"] > hot["drawn tokens"])
+
+# %% [markdown]
+# ## When does thinking pay? A price on tokens
+#
+# So far tokens were free. Let each sampled token cost $c$: the reward is *right* $- c\,n$. Slow thinking pays where it
+# buys more accuracy than it costs:
+#
+# $$p_{\text{slow}}(d) - p_{\text{fast}}(d) > c\,(n_{\text{slow}}(d) - n_{\text{fast}}(d)).$$
+#
+# With $c = 0.08$ and the accuracies above it pays from two sums on. Does the policy find that out? **Claims**, three fresh
+# seeds, in each: after 60 updates the rate of thinking rises with depth, Spearman's correlation above 0.8 (1); the pay is
+# higher than that of the same training with either mode fixed (2).
+
+# %% tags=["nbval-check-output"]
+adaptive = experiments.recorded(f"{ch11.NAME}/adaptive")
+rates = pd.DataFrame({d: adaptive.values("free", f"thinking_{d}") for d in ch11.DEPTHS})
+print("thinking, by depth\n" + rates.round(3).to_string())
+pay = pd.DataFrame({"free": adaptive.values("free", "free"), "always fast": adaptive.values("always fast", "fast"),
+                    "always slow": adaptive.values("always slow", "slow")})  # fmt: skip
+print("pay\n" + pay.round(3).to_string())
+claim("1: Spearman > 0.8", [ch11.spearman(ch11.DEPTHS, row) > 0.8 for row in rates.to_numpy()])
+claim("2: free above both", (pay["free"] > pay["always fast"]) & (pay["free"] > pay["always slow"]))
+
+# %%
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+before = [adaptive.values("free", f"thinking_{d}", "before")[0] for d in ch11.DEPTHS]
+ax.plot(ch11.DEPTHS, before, label="before", **lab.style.line(1))
+for _, row in rates.iterrows():
+    ax.plot(ch11.DEPTHS, row, marker="o", **lab.style.line(0))
+ax.plot([], [], label="after, a line a seed", **lab.style.line(0))
+ax.set(xlabel="sums in the chain", ylabel="chance of thinking", xticks=ch11.DEPTHS, ylim=(-0.03, 1.03))
+ax.legend();
+
+# %% [markdown]
+# ## Overthinking, and two cures
+#
+# `chain-doubting` writes its sums, then the same sums again, up to four times. **ThinkPrune** sets a limit of tokens beyond
+# which a right answer earns nothing, and lets it shrink (24, 16, 8). The second cure is a small price on *right* answers. The
+# control is GRPO with neither. **Claims**, five fresh seeds, in each: the shrinking limit cuts tokens by at least 40 %
+# with accuracy at most 0.03 lower than at the start (1), and ends with fewer tokens than plain GRPO (2).
+
+# %% tags=["nbval-check-output"]
+doubting = experiments.recorded(f"{ch11.NAME}/overthinking")
+tokens, success = by_seed("overthinking", "tokens"), by_seed("overthinking", "success")
+before = doubting.outcomes["no limit"][0]["before"]
+print({name: round(value, 2) for name, value in before.items()}, "before")
+print(pd.concat({"tokens": tokens, "success": success}, axis=1).round(2).to_string())
+cut, lost = 1 - tokens["shrinking limit"] / before["tokens"], before["success"] - success["shrinking limit"]
+claim("1: 40 % fewer tokens, at most 0.03 lost", (cut >= 0.4) & (lost <= 0.03))
+claim("2: fewer tokens than plain GRPO", tokens["shrinking limit"] < tokens["no limit"])
+
+# %%
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+lab.curves(doubting.curves, y="length", ylabel="tokens a reply", ax=ax);
+
+# %% [markdown]
+# ## What breaks: a price on wrong answers too
+#
+# It looks harmless to subtract a price from every reply. Take four tries of one hard task, two right and two wrong, a
+# short and a long one of each, and compute the group's advantages by hand:
+
+# %%
+right, length = torch.tensor([1.0, 1.0, 0.0, 0.0]), torch.tensor([5.0, 8.0, 2.0, 8.0])
+columns = {"right": right, "tokens": length}
+for words, only in (("price on all", False), ("price on right ones", True)):
+    paid = reasoning_rl.length_reward(right, length, 0.08, only_right=only)
+    columns[words] = (paid - paid.mean()) / (paid.std() + 1e-6)
+pd.DataFrame(columns).round(2)
+
+# %% [markdown]
+# With a price on all, of two wrong answers the short one is preferred: a step towards short and wrong. In a group where
+# *all* are wrong that is the only signal there is. `chain-atoms` thinks in 4 % of tasks and is then right in a third or
+# so: its groups are mostly all wrong. **Claims**, five fresh seeds, in each: with a price on every answer thinking dies out
+# (below 0.02) and success ends below where it began (1); with the same price on right answers success ends above 0.8 (2).
+
+# %% tags=["nbval-check-output"]
+penalty = experiments.recorded(f"{ch11.NAME}/penalty")
+ends = {number: by_seed("penalty", number) for number in ("success", "thinking", "tokens")}
+print(pd.concat(ends, axis=1).round(2).to_string())
+began = penalty.outcomes["on every answer"][0]["before"]
+dead = (ends["thinking"]["on every answer"] < 0.02) & (ends["success"]["on every answer"] < began["success"])
+claim("1: on every answer, thinking dies and success falls", dead)
+claim("2: on right answers, success above 0.8", ends["success"]["on right answers"] > 0.8)
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
+for ax, number, words in zip(axes, ("success", "length"), (None, "tokens a reply")):
+    lab.curves(penalty.curves, y=number, ylabel=words, ax=ax)
+axes[0].get_legend().remove()
