@@ -26,8 +26,8 @@ __all__ = [
 
 
 def tool_calls(episode: Episode) -> float:
-    """Turns before the answer."""
-    return float(max(0, len(episode.infos) - 1 if episode.terminated else len(episode.infos)))
+    """How many calls of the episode a tool answered."""
+    return float(len(episode.infos[-1].get("calls", ())) if episode.infos else 0)
 
 
 # --- grounding: a look should land on what was asked for ----------------------------------------------------

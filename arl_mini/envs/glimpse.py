@@ -72,7 +72,7 @@ class Glimpse(Env):
             self.canvas[4 * r : 4 * r + DIGIT, 4 * c : 4 * c + DIGIT] = images[pick]
             self.places.append((r, c))
             self.values.append(int(labels[pick]))
-        self.calls, self.looks = [], []
+        self.turn, self.calls, self.looks = 0, [], []  # calls: those that a tool answered
         order = range(self.digits)[:: -1 if mirrored else 1]  # the same digits are asked for in both views
         text = self._ask(random.Random(f"question {seed}"), order)
         return text + self._view(self.canvas * self.dim)
@@ -141,22 +141,23 @@ class Glimpse(Env):
     def step(self, said: str) -> Reply:
         if said.endswith(END):
             return self._judge(said.removesuffix(END))
-        words = parse_act(said)
-        self.calls.append(words[0] if words else "")
-        return within(self._tool(words), len(self.calls), self.turns)
+        self.turn += 1
+        return within(self._tool(parse_act(said)), self.turn, self.turns)
 
     def _tool(self, words: list[str] | None) -> Reply:
         match words:
-            case [tool, r, c] if tool in self.tools and tool in ("look", "crop") and {r, c} <= set("01234"):
-                return Reply(self._window(int(r), int(c), 1.0 if tool == "look" else self.dim), info=self._info())
+            case ["look" | "crop" as tool, r, c] if tool in self.tools and {r, c} <= set("01234"):
+                text = self._window(int(r), int(c), 1.0 if tool == "look" else self.dim)
             case ["contrast"] if "contrast" in self.tools:
-                return Reply(self._view(self.canvas), info=self._info())
+                text = self._view(self.canvas)
             case ["count"] if "count" in self.tools:
-                return Reply(f" {self.digits}", info=self._info())
+                text = f" {self.digits}"
             case None:
-                return malformed("say act")
+                return malformed("say act", **self._info())
             case _:
                 return Reply(" no", info=self._info() | {"illegal": True})
+        self.calls.append(words[0])
+        return Reply(text, info=self._info())
 
     def _info(self) -> dict:
         return {"calls": list(self.calls), "looks": list(self.looks)}

@@ -1,7 +1,6 @@
 """Chapter 12, pictures: partial credit, boxes, two views, looks, tools, shortcuts. Sound and drawing have files of their own."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,10 +9,9 @@ from ..algorithms import GRPO
 from ..batch import Episode
 from ..capabilities.perception import Curious, Grounded, PicturePAPO, ViewConsistency, consistent, ground_reward
 from ..envs.glimpse import MIRROR, SPOTS
-from ..models.tokenizer import encode
-from ..pictures import MARK, iou
+from ..pictures import iou
 from ..rollout import Limits, rollout
-from ..warmstarts.ch12 import BOXES, HINTS, LOOKS, NAMES, SIDES, SUMS, TOOLS
+from ..warmstarts.ch12 import BOXES, HINTS, LOOKS, SIDES, SUMS, TOOLS
 from .kinds import ByImitation, ByReward, Experiment
 
 SHORT = Limits(turn_tokens=8, turns=1, total=64)
@@ -41,8 +39,9 @@ def paying(env: envs.Glimpse, pay: str) -> envs.Glimpse:
 
 def measure_sums(policy) -> dict[str, float]:
     """512 held-out sums: right in the end, digits named right."""
-    last = [e.infos[-1] for e in evaluate.episodes(policy, SUMS, 512, limits=SHORT) if e.infos]
-    return {"success": share([i["success"] for i in last]), "named": share([i.get("share", 0.0) for i in last])}
+    tried = evaluate.episodes(policy, SUMS, 512, limits=SHORT)
+    named = [e.infos[-1].get("share", 0.0) for e in tried]
+    return {"success": share([e.success for e in tried]), "named": share(named)}
 
 
 def measure_boxes(policy) -> dict[str, float]:
@@ -106,7 +105,7 @@ def measure_looks(policy) -> dict[str, float]:
 def measure_tools(policy) -> dict[str, float]:
     """512 held-out tasks: success, share with a call, share with each tool, success after a call and at once."""
     tried = evaluate.episodes(policy, TOOLS, 512, limits=TURNS)
-    calls = [next((i["calls"] for i in reversed(e.infos) if "calls" in i), []) for e in tried]
+    calls = [e.infos[-1]["calls"] for e in tried]
     return {
         "success": share([e.success for e in tried]),
         "call_share": share([bool(c) for c in calls]),
