@@ -37,10 +37,15 @@ def _modes(thinking: float):
     return speak
 
 
-def _doubting(env: envs.Chain, rng: random.Random) -> str:
-    """Writes all sums, the last one too, then ` =` and the same sums again, zero to four times."""
-    sums = "".join(f" {s}" for s in (*env.steps, env.answer))
-    return f"{THINK}{sums}{f' ={sums}' * rng.randint(0, 4)}{THINK_END} {env.answer}{END}"
+def _doubting(most: int):
+    """A demonstrator that writes all sums, the last one too, then ` =` and the same again, zero to `most`
+    times."""
+
+    def speak(env: envs.Chain, rng: random.Random) -> str:
+        sums = "".join(f" {s}" for s in (*env.steps, env.answer))
+        return f"{THINK}{sums}{f' ={sums}' * rng.randint(0, most)}{THINK_END} {env.answer}{END}"
+
+    return speak
 
 
 def _careless(env: _Digits, rng: random.Random) -> str:
@@ -119,7 +124,10 @@ RECIPES = {
     "chain-doubting": Recipe(
         "Writes two or three sums, then the same sums again, up to four times, before it answers.",
         envs.Chain((2, 3)),
-        (*_first()[:1], Stage(envs.Chain((2, 3)), _doubting, 600, 2e-3)),
+        (
+            Stage(envs.Chain((1, 3)), _doubting(0), 1000, 3e-3),
+            Stage(envs.Chain((2, 3)), _doubting(4), 400, 2e-3),
+        ),
         _doubt_atoms,
     ),
 }
