@@ -155,6 +155,9 @@ def share_wasted(run, record) -> dict[str, float]:
 # --- a leak in the mask -----------------------------------------------------------------------------------
 
 
+LEAK = CALC | dict(steps=60)
+
+
 class ResultsToo(Run):
     """A run with a bug: what the tool said is scored and trained as if the policy had said it."""
 
@@ -168,7 +171,7 @@ class ResultsToo(Run):
 
 def leaking(policy, seed: int, **changes) -> Run:
     """The arm of the bug: as `ByReward`, with the run above."""
-    return ResultsToo(policy, PRODUCTS, GRPO(), Settings(**{**CALC, "seed": seed, **changes}))
+    return ResultsToo(policy, PRODUCTS, GRPO(), Settings(**{**LEAK, "seed": seed, **changes}))
 
 
 def copied(policy, seed: int, **changes) -> Iterator[dict]:
@@ -246,7 +249,7 @@ EXPERIMENTS = {
         "The loss on sampled tokens, and with the tool's tokens in it.",
         "calc-novice",
         {
-            "sampled tokens": ByReward(PRODUCTS, GRPO(), CALC),
+            "sampled tokens": ByReward(PRODUCTS, GRPO(), LEAK),
             "results too": leaking,
             "imitation, results too": copied,
         },

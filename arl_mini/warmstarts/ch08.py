@@ -83,8 +83,8 @@ RECIPES = {
         "Can call a calculator and a search engine; takes either, whatever the task is.",
         envs.Mixed(),
         (
-            Stage(envs.Mixed(), lambda env, rng: env.expert(), 700, 3e-3, tasks=8000),
-            Stage(envs.Mixed(), any_tool, 120, 1e-3),
+            Stage(envs.Mixed(), lambda env, rng: env.expert(), 550, 3e-3, tasks=8000),
+            Stage(envs.Mixed(), any_tool, 100, 1e-3),
         ),
         _mixed_atoms,
     ),
