@@ -22,11 +22,12 @@ class Stage:
     steps: int
     lr: float
     tasks: int = 6000
+    rows: int = 128  # episodes an update
 
     def losses(self, policy: TinyLM, first: int, rng: random.Random, seed: int) -> Iterator[float]:
         """Trains the policy in place on the tasks from `first` on; yields the loss of each update, in nats a token."""
         shown = demonstrate(policy, self.env, range(first, first + self.tasks), lambda e: self.speak(e, rng))
-        return imitate(policy, shown, steps=self.steps, lr=self.lr, seed=seed)
+        return imitate(policy, shown, steps=self.steps, rows=self.rows, lr=self.lr, seed=seed)
 
 
 @dataclass(frozen=True)
