@@ -8,7 +8,8 @@ from typing import Any
 
 from . import style
 
-STRONGEST = 0.75  # opacity of a row's largest entry
+STRONGEST = 0.9  # opacity of a row's largest entry
+BAND = 0.42  # height of the colour in a cell; the number stands above it, where the page's own colour is
 
 
 def credit_map(
@@ -28,7 +29,6 @@ def credit_map(
     Raises ValueError where a row has not K numbers, or `truth` names no row.
     """
     import numpy as np
-    from matplotlib.colors import to_rgb
 
     rows = {name: np.asarray(list(row), float) for name, row in credits.items()}
     for name, row in rows.items():
@@ -39,17 +39,15 @@ def credit_map(
     names = sorted(rows, key=lambda name: name != truth)
     sizes = [max(np.nanmax(np.abs(rows[name]), initial=0.0), 1e-12) for name in names]
     shares = np.array([rows[name] / size for name, size in zip(names, sizes, strict=True)])  # (methods, K)
-    colours = np.zeros((*shares.shape, 4))
-    colours[..., :3] = np.where(shares[..., None] < 0, to_rgb(style.VERMILLION), to_rgb(style.SKY))
-    colours[..., 3] = np.nan_to_num(np.abs(shares)) * STRONGEST
     with style.context():
         if ax is None:
             import matplotlib.pyplot as plt
 
-            size = (1.9 + 0.62 * len(turns), 0.9 + 0.34 * len(names))
+            size = (1.9 + 0.62 * len(turns), 0.9 + 0.38 * len(names))
             _, ax = plt.subplots(figsize=size, layout="constrained")
-        ax.imshow(colours, aspect="auto", interpolation="nearest")
-        _write(ax, shares)
+        for row, turn in np.ndindex(shares.shape):
+            _cell(ax, row, turn, float(shares[row, turn]))
+        ax.set(xlim=(-0.5, len(turns) - 0.5), ylim=(len(names) - 0.5, -0.5))
         ax.set_xticks(range(len(turns)), turns, rotation=35, ha="right")
         ax.set_yticks(range(len(names)), [_label(name, rows, truth) for name in names])
         ax.grid(visible=False)
@@ -57,18 +55,16 @@ def credit_map(
     return ax
 
 
-def _write(ax: Any, shares: Any) -> None:
-    for (row, turn), share in _numbered(shares):
-        text = (
-            "–"
-            if math.isnan(share)
-            else f"{share:+.1f}".replace("-", "−").replace("+0.0", "0").replace("−0.0", "0")
-        )
-        ax.text(turn, row, text, ha="center", va="center", fontsize=8)
+def _cell(ax: Any, row: int, turn: int, share: float) -> None:
+    from matplotlib.patches import Rectangle
 
-
-def _numbered(shares: Any) -> list:
-    return [((r, t), float(x)) for r, row in enumerate(shares) for t, x in enumerate(row)]
+    colour = style.VERMILLION if share < 0 else style.SKY
+    opacity = 0.0 if math.isnan(share) else STRONGEST * abs(share)
+    band = (turn - 0.47, row + 0.45 - BAND), 0.94, BAND
+    ax.add_patch(Rectangle(*band, facecolor=colour, alpha=opacity, linewidth=0))
+    text = "–" if math.isnan(share) else f"{share:+.1f}".replace("-", "−")
+    text = "0" if text in ("+0.0", "−0.0") else text
+    ax.text(turn, row - 0.2, text, ha="center", va="center", fontsize=8)
 
 
 def agreement(row: Sequence[float], truth: Sequence[float]) -> float:
@@ -87,4 +83,6 @@ def _label(name: str, rows: Mapping[str, Any], truth: str) -> str:
     if not truth or name == truth:
         return name
     found = agreement(rows[name], rows[truth])
-    return f"{name} (r = {found:.2f})".replace("-", "−") if math.isfinite(found) else f"{name} (no contrast)"
+    if math.isnan(found):
+        return f"{name} (no contrast)"
+    return f"{name} (r = " + f"{found:.2f})".replace("-", "−")
