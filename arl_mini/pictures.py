@@ -43,6 +43,20 @@ def read(text: str) -> list[tuple[int, int, np.ndarray]]:
     return [(int(m[1]), int(m[2]), np.array(list(m[3]), int).reshape(SIDE, SIDE)) for m in found]
 
 
+def assemble(text: str) -> np.ndarray:
+    """The picture (H, W) that the patches in a text make, from its first to its last row and column; gaps are black."""
+    patches = read(text)
+    if not patches:
+        raise ValueError(f"no patch in {text!r:.60}")
+    top, left = (min(p[k] for p in patches) for k in (0, 1))
+    rows, columns = (max(p[k] for p in patches) - first + 1 for k, first in ((0, top), (1, left)))
+    whole = np.zeros((SIDE * rows, SIDE * columns), int)
+    for row, column, levels in patches:
+        y, x = SIDE * (row - top), SIDE * (column - left)
+        whole[y : y + SIDE, x : x + SIDE] = levels
+    return whole
+
+
 def grey(brightness: np.ndarray, most: float = 1.0) -> np.ndarray:
     """Brightness from 0 to `most`, any shape, as grey levels 0 to 7."""
     return np.clip(np.rint(np.asarray(brightness) * ((LEVELS - 1) / most)), 0, LEVELS - 1).astype(int)

@@ -91,13 +91,11 @@ class Curious(GRPO):
 
 # --- view consistency: a mirrored picture has the mirrored answer -------------------------------------------
 
-OPPOSITE = {"left": "right", "right": "left"}
-
 
 def consistent(one: Episode, other: Episode) -> bool:
-    """Whether the answer to the mirrored picture is the opposite of the answer to the picture, right or wrong."""
-    said, again = (e.infos[-1].get("answer") if e.infos else None for e in (one, other))
-    return OPPOSITE.get(said) == again if said in OPPOSITE else False
+    """Whether ` 7 left 5` to a picture met ` 5 left 7` to its mirror image, right or wrong."""
+    said, again = ((e.infos[-1].get("answer", "") if e.infos else "").split() for e in (one, other))
+    return len(said) == 3 and said[1] == "left" and said[0] != said[2] and said == again[::-1]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Glimpse(Env):
 
     ` name` → ` 7<end>`, with two digits ` name left` or ` name right`; ` sum` → the digits from left to right and the last
     digit of their sum, ` 7 5 = 2<end>`; ` box 7` → left, top, right and bottom of its ink, ` i e p m<end>` (a = 0, y = 24);
-    ` side 7 5` → the digits, then where the 7 stands, ` 5 7 = right<end>`. `pay` says what earns the reward: 'right' the right answer (a box:
+    ` side 7 5` → which one stands left of the other, ` 5 left 7<end>`. `pay` says what earns the reward: 'right' the right answer (a box:
     IoU, right from 0.5 on), 'partial' also half a point for the share of digits named right, 'covered' the share of the
     ink's box that is covered. hint: with it ` hint 7` comes first, the right answer in this share of tasks.
 
@@ -108,7 +108,7 @@ class Glimpse(Env):
             self.answer = "".join(f" {LETTERS[edge]}" for edge in self.box)
         else:
             text += f" {value} {self.values[other]}"
-            self.answer = f"{self.read} = {'left' if self.asked < other else 'right'}"
+            self.answer = f" {self.values[min(self.asked, other)]} left {self.values[max(self.asked, other)]}"
         if self.hint is None:
             return text
         right = int(self.answer[-1]) if self.answer[-1].isdigit() else value
@@ -163,13 +163,13 @@ class Glimpse(Env):
         return {"calls": list(self.calls), "looks": list(self.looks)}
 
     def _judge(self, answer: str) -> Reply:
-        said, wanted = answer.split(), self.answer.split()
-        info = self._info() | {"answer": said[-1] if said else "", "values": list(self.values)}
+        told, wanted = (text.rpartition("=")[2].split() for text in (answer, self.answer))
+        info = self._info() | {"answer": answer.strip(), "values": list(self.values)}
         if self.hint is not None:
-            info["hint_right"] = str(self.hinted) == wanted[-1]
+            info["hint_right"] = str(self.hinted) == wanted[0]
         if self.task == "box":
             return self._judge_box(answer, info)
-        right = answer.rpartition("=")[2].split() == wanted[-1:]
+        right = told == wanted
         named = [a == str(b) for a, b in zip(answer.partition("=")[0].split(), self.values)]
         share = sum(named) / self.digits
         reward = right if self.pay != "partial" else (right + share) / 2
@@ -196,7 +196,7 @@ class Glimpse(Env):
         if self.task == "box":
             return "".join(f" {rng.choice(LETTERS)}" for _ in range(4)) + END
         if self.task == "side":
-            return f"{self.read} = {rng.choice(('left', 'right'))}{END}"
+            return f" {' left '.join(map(str, rng.sample(self.values, 2)))}{END}"
         return f" {rng.randrange(10)}{END}"
 
     def render_chat(self) -> str:

@@ -63,9 +63,9 @@ def test_curious_pays_few_calls_and_charges_for_many():
 
 def test_twins_are_paid_for_opposite_answers():
     side = Glimpse("side", digits=2)
-    left, right, none = (said(side, f" {word}{END}") for word in ("left", "right", "7"))
+    left, right, none, same = (said(side, f" {words}{END}") for words in ("7 left 5", "5 left 7", "7", "5 left 5"))
     assert consistent(left, right) and consistent(right, left)
-    assert not consistent(left, left) and not consistent(none, none) and not consistent(none, left)
+    assert not any(consistent(a, b) for a, b in ((left, left), (none, none), (none, left), (same, same)))
     rows = [left, left, right, left]  # twins: 0 and 2, 1 and 3
     batch = collate(rows)
     paid = ViewConsistency(bonus=0.5).reward(batch).reward - batch.reward
@@ -82,7 +82,7 @@ def test_both_views_of_a_task_are_tried():
 
 def test_without_bonus_they_are_grpo():
     side = Glimpse("side", digits=2)
-    batch = collate([said(side, f" {word}{END}") for word in ("left", "right")] * 2).set(group=torch.tensor([0, 0, 1, 1]))
+    batch = collate([said(side, f" {word}{END}") for word in ("7 left 5", "5 left 7")] * 2).set(group=torch.tensor([0, 0, 1, 1]))
     for algorithm in (Grounded(bonus=0), Curious(bonus=0), ViewConsistency(bonus=0)):
         assert torch.equal(algorithm.advantages(algorithm.reward(batch)), GRPO().advantages(batch))
 

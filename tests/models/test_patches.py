@@ -74,6 +74,9 @@ def test_a_picture_is_cut_into_its_patches_with_their_places():
         top, left = 4 * (r - 5), 4 * (c - 2)
         assert (patch == picture[top : top + 4, left : left + 4]).all()
     assert pieces(pictures.write(picture)) == ["\n"] * 6  # no words for a vocabulary
+    assert (pictures.assemble(pictures.write(picture, at=(5, 2))) == picture).all()
+    with pytest.raises(ValueError, match="no patch in ' red'"):
+        pictures.assemble(" red")
 
 
 def test_an_id_unpacks_to_the_pixels_and_the_place():
