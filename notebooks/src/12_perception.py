@@ -358,3 +358,93 @@ claim("without its entropy terms PAPO ends below GRPO", total["PAPO, unbounded"]
 if budget.name == "gpu":
     for record in ch12.REAL(experiments.real.policy(), seed=0):
         print(record.step, round(record.reward, 2), round(record.turns, 2))
+
+# %% [markdown]
+# ## Where this stands
+#
+# - **Visual-RFT**, **Vision-R1**, **VLM-R1** and **STAR-R1** bring verifiable rewards, IoU and partial credit among them, to models that look
+#   once. **SVQA-R1** adds the mirrored view, **Visionary-R1** and **PAPO** guard against answers that do not need the picture.
+# - **GRIT** and **Ground-R1** put places into the chain of thought; **DeepEyes** and **Chain-of-Focus** look closer and find that outcome reward
+#   suffices. **VisTA**, **Pixel Reasoner** and **VTool-R1** choose among tools.
+# - **Visual Planning**, **GoT-R1** and **T2I-R1** draw before they answer, or plan before they draw; **SARI**, **R1-AQA**, **EchoInk-R1** and
+#   **DMOSpeech 2** do with sound what the others do with pictures.
+#
+# The works that the survey places in §3.6, with what this project has of them:
+
+# %%
+survey_taxonomy.table("3.6")
+
+# %% [markdown]
+# **What does not transfer.** Digits of 8×8 pixels need no pre-training, and one of 25 places is soon found: grounding comes easily here. Our
+# policy met the tools in its lessons; a large model must be taught them or brings them along. A curiosity bonus that works in 50 updates says nothing
+# about a model with a language prior, which can do much without looking. And grey levels as text are a poor way to show a language model a picture.
+#
+# ## Exercises
+
+# %% [markdown]
+# **12.1 Overlap.** Write `iou(told, wanted)` for two boxes `(left, top, right, bottom)`, where right and bottom are the first pixels outside. A
+# box whose edges are in the wrong order holds nothing.
+
+# %%
+def iou(told, wanted) -> float:
+    """Pixels in both over pixels in either."""
+    return pictures.iou(told, wanted)
+
+
+lab.check("12.1", iou)
+
+# %% [markdown]
+# **12.2 A crop at the border.** `crop(picture, box)` returns the pixels in a box. The policy may point anywhere: the result always has the size
+# of the box, and is black where the box leaves the picture.
+
+# %%
+def crop(picture, box):
+    """An array (bottom − top, right − left)."""
+    return pictures.crop(picture, box)
+
+
+lab.check("12.2", crop)
+
+# %% [markdown]
+# **12.3 Does it look?** `reader(hint, picture)` names a class; `tasks` is a list of `(hint, picture, class)`. Write `reliance`: how much of what can
+# be won by looking does it win by looking? 0 for a reader of hints, 1 for one that is right with the picture and at chance without.
+
+# %%
+def reliance(reader, tasks, classes: int) -> float:
+    """(right − right in the dark) / (1 − 1/classes)."""
+    right = np.mean([reader(hint, picture) == label for hint, picture, label in tasks])
+    blind = np.mean([reader(hint, 0 * picture) == label for hint, picture, label in tasks])
+    return perception.reliance(right, blind, 1 / classes)
+
+
+lab.check("12.3", reliance)
+
+# %% [markdown]
+# **12.4 Find the bug.** With this reward no curious try ever got a bonus, and the tools were dropped as if there were none. (The version below
+# is mended; put `calls >= 0` for `calls > 0` to see what the check says of the bug.)
+
+# %%
+def curious_reward(reward, calls, group, bonus, least, price, most):
+    """Pixel Reasoner's reward, (B,)."""
+    eager = perception.curiosity(calls > 0, group, least)
+    return reward + bonus * eager - price * (calls - most).clamp(min=0)
+
+
+lab.check("12.4", curious_reward)
+
+# %% [markdown]
+# <exercises of sound and drawing>
+# </exercises of sound and drawing>
+
+# %% [markdown]
+# ## In short
+#
+# - A picture is a row of tokens whose vectors an encoder makes from pixels; a look is an observation like any other.
+# - Looking pays where the overview does not suffice; outcome reward alone finds the places.
+# - What hinders tools is the time before they help: pay for that, and let the pay fade.
+# - Rewards for pictures can be hacked like all others: by a box as large as the canvas, by a hint, by a distance without an end.
+#
+# **References.** Zhang et al. 2025, arXiv 2509.02547, §3.6. Liu et al. 2025 (Visual-RFT), arXiv 2503.01785. Li et al. 2025 (STAR-R1), arXiv
+# 2505.15804. Shen et al. 2025 (VLM-R1), arXiv 2504.07615. Wang and Ling 2025 (SVQA-R1), arXiv 2506.01371. Fan et al. 2025 (GRIT), arXiv
+# 2505.15879. Zheng et al. 2025 (DeepEyes), arXiv 2505.14362. Su et al. 2025 (Pixel Reasoner), arXiv 2505.15966. Wang et al. 2025 (PAPO), arXiv
+# 2507.06448. Xia et al. 2025 (Visionary-R1), arXiv 2505.14677. Dosovitskiy et al. 2021 (ViT), arXiv 2010.11929.
