@@ -232,5 +232,6 @@ EXPERIMENTS = {
             ),
         },
         measure_rechecks,
+        seeds=FRESH_SEEDS[:3],
     ),
 }

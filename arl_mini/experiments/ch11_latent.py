@@ -16,7 +16,7 @@ from .kinds import FRESH_SEEDS, Experiment
 
 DEPTH = 3
 WORLD = envs.Chain((DEPTH, DEPTH))
-EACH, ROWS, LR = 60, 64, 1e-3  # updates a stage (the last: twice as many), rows an update
+EACH, ROWS, LR = 40, 64, 1e-3  # updates a stage (the last: twice as many), rows an update
 POOL = 2000  # training tasks
 
 

@@ -77,7 +77,7 @@ def labelled(policy, seed: int, by_rule: bool) -> tuple[list[tuple[Episode, np.n
     return [(e, first_mistake(row, ABOVE)) for e, row in zip(made, labels)], spent + sampled(made)
 
 
-def make_verifier(policy, seed: int, by_rule: bool = True) -> tuple[StepVerifier, int]:
+def make_verifier(policy, seed: int, by_rule: bool) -> tuple[StepVerifier, int]:
     """A step verifier of the policy's own slow replies, and the tokens that its labels cost."""
     shown, spent = labelled(policy, seed, by_rule)
     return step_verifier(policy, shown, steps=FITTED, seed=seed), spent
@@ -128,14 +128,13 @@ class Searched:
     """An arm: a beam under a verifier writes a chain for each of `tasks` tasks; those that end right are
     imitated."""
 
-    by_rule: bool = True
     tasks: int = 128
     width: int = 2
     expand: int = 4
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         """Yields the loss of each update; `generated` counts all tokens sampled, those for the labels too."""
-        verifier, spent = make_verifier(policy, seed, self.by_rule)
+        verifier, spent = make_verifier(policy, seed, by_rule=True)
         first = 1_000_000 * (seed + 1) + LABELLED
         found = search_chains(
             slow(policy), envs.Chain((2, 4)), range(first, first + self.tasks),
@@ -187,8 +186,7 @@ EXPERIMENTS = {
         "chain-careless",
         {
             "GRPO": Watched(ByReward(envs.Chain((2, 4)), GRPO(), CHAIN)),
-            "search, labels by rule": Searched(),
-            "search, labels by re-rolls": Searched(by_rule=False),
+            "search": Searched(),
             "right replies": Rejected(8_000),
         },
         measure_chains,
