@@ -81,9 +81,9 @@ class Robots(Env):
 
     def render_chat(self) -> str:
         return (
-            "Two robots stand on a small floor; each has a place to go to, given as column and row from the upper left. One "
-            "command moves both, the first robot's move before the second's, out of stay, left, right, up, down: for example "
-            "<act> left up </act>. They may not meet on a cell or change places. Be quick."
+            "Two robots stand on a small floor; each has a place to go to, given as column and row from the upper "
+            "left. One command moves both, the first robot's move before the second's, out of stay, left, right, up, "
+            "down: for example <act> left up </act>. They may not meet on a cell or change places. Be quick."
         )
 
 

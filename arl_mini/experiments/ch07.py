@@ -183,7 +183,7 @@ def nothing(policy) -> dict[str, float]:
     return {}
 
 
-SHAPED = Milestones((2, 3))
+SHAPED = Milestones((1, 3), slack=4)
 REAL = ByReward(
     CRAFT,
     ETO(),

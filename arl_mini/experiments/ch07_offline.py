@@ -114,45 +114,40 @@ def craft_of(goal: str) -> envs.Craft:
     return envs.Craft((depth(goal), depth(goal)), slack=6)
 
 
+GOALS = tuple(sorted((g for g in RECIPES if depth(g) <= 3), key=depth))
+
+
 @dataclass(frozen=True)
 class Lifelong:
-    """One life of a frozen policy: goals from shallow to deep, `tries` tasks each; then the two deepest
-    goals.
+    """One life of a frozen policy: goals from shallow to deep, `tries` tasks each and `last` for those of depth 3.
 
     With a library, what an episode made is kept, and later episodes act in the world that knows it.
     """
 
     library: bool
-    tries: int = 6
+    tries: int = 12
     last: int = 24
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         library, first = SkillLibrary(), 5_000_000 * (seed + 1)
-        for step, goal in enumerate(sorted(RECIPES, key=depth), 1):
-            deepest = depth(goal) == max(map(depth, RECIPES))
-            world = craft_of(goal)
-            found = rollout(
-                policy, Skilled(world, library) if self.library else world,
-                tasks_for(goal, self.last if deepest else self.tries, first), seed=seed, limits=LONG,
-            )  # fmt: skip
+        for step, goal in enumerate(GOALS, 1):
+            world, tasks = craft_of(goal), self.last if depth(goal) == 3 else self.tries
+            acted = Skilled(world, library) if self.library else world
+            found = rollout(policy, acted, tasks_for(goal, tasks, first), seed=seed, limits=LONG)
             for episode in found if self.library else ():
                 library.learn_from(world, episode)
-            yield {"step": step, "goal": goal, "depth": depth(goal), "skills": len(library.skills)} | spent(
-                found
-            )
+            told = {"step": step, "goal": goal, "depth": depth(goal), "skills": len(library.skills)}
+            yield told | spent(found)
 
 
 def spent(found: list[Episode]) -> dict[str, float]:
-    """Success, turns of the policy in a won episode, and turns spent until the first one was won (or in all)."""
-    won = [e for e in found if e.success]
-    turns, until = [e.turns for e in found], len(found)
-    if won:
-        until = [e.success for e in found].index(True) + 1
+    """Share won, turns of the policy in all, wins, and turns of a won episode (0 where there is none)."""
+    won = [e.turns for e in found if e.success]
     return {
         "success": len(won) / len(found),
-        "turns_won": float(np.mean([e.turns for e in won])) if won else 0.0,
-        "until_first": sum(turns[:until]),
-        "per_success": sum(turns) / max(len(won), 1),
+        "turns": sum(e.turns for e in found),
+        "wins": len(won),
+        "turns_won": float(np.mean(won)) if won else 0.0,
     }
 
 

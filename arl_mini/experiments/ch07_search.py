@@ -26,8 +26,8 @@ from ..rollout import Limits, Row, Sampling, rollout, start
 from .kinds import FRESH_SEEDS, Experiment
 
 NAME = "07_planning"
-CRAFT = envs.Craft((2, 3))
-LIMITS = Limits(turn_tokens=8, turns=13, total=320)
+CRAFT = envs.Craft((1, 3), slack=4)
+LIMITS = Limits(turn_tokens=8, turns=15, total=380)
 LOGS, FIT, TASKS = 400, 60, 24
 
 

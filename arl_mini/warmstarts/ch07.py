@@ -21,13 +21,6 @@ def _needed(thing: str) -> list[str]:
     return [thing, *(n for part in envs.craft.needs(thing) if part in BOOK for n in _needed(part))]
 
 
-def _craft_clean(env: PlanFirst, rng: random.Random) -> str:
-    """Plans and acts as the expert does; one act of eight is refused, so that it knows what to do then."""
-    if rng.random() < 0.125 and not (env.asks and env.turns == 0):
-        return envs.act(f"make {rng.choice(_needed(env.goal))}")
-    return env.expert()
-
-
 def _craft_habit(env: PlanFirst, rng: random.Random) -> str:
     """Often makes what it needs before it can, or takes whatever is there; its plans leave a command out now
     and then.
@@ -36,9 +29,9 @@ def _craft_habit(env: PlanFirst, rng: random.Random) -> str:
         commands = [c for c in plan(env.goal, env.bag, env.field) if rng.random() > 0.2]
         return write(commands) + env.expert().partition(THINK.replace("<", "</"))[2]
     dice = rng.random()
-    if dice < 0.35:
+    if dice < 0.42:
         return envs.act(f"make {rng.choice(_needed(env.goal))}")
-    return env.random(rng) if dice < 0.50 else env.expert()
+    return env.random(rng) if dice < 0.62 else env.expert()
 
 
 def _grid_clean(env: envs.Grid, rng: random.Random) -> str:
@@ -88,7 +81,10 @@ RECIPES = {
     "craft-novice": Recipe(
         "Knows the recipes but is impatient: it often makes things before it can. Writes a plan when asked, with gaps.",
         PlanFirst((2, 3), asked=0.0),
-        (Stage(CRAFT, _craft_clean, 160, 3e-3, tasks=3000), Stage(CRAFT, _craft_habit, 50, 1e-3, tasks=2000)),
+        (
+            Stage(CRAFT, lambda env, rng: env.expert(), 330, 3e-3),
+            Stage(CRAFT, _craft_habit, 50, 1e-3, tasks=3000),
+        ),
         _craft_atoms,
     ),
     "grid-novice": Recipe(

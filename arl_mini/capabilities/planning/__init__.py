@@ -10,7 +10,7 @@ from .speculative import Price, SpeculativePlanner, fixed, traces
 from .values import GoalCritic, ValueGuide, fit_to_truth, hindsight
 
 __all__ = [
-    "Beam", "DecisionTransformer", "GoalCritic", "Milestones", "Node", "PlanFirst", "PlanGate", "Price", "ReturnFirst",
-    "SkillLibrary", "Skilled", "SpeculativePlanner", "ValueGuide", "beam", "choice", "executable", "fit_to_truth", "fixed",
-    "guided", "hindsight", "mcts", "plan_reward", "play", "puct", "random_playouts", "traces", "written",
+    "Beam", "DecisionTransformer", "GoalCritic", "Milestones", "Node", "PlanFirst", "PlanGate", "Price",
+    "ReturnFirst", "SkillLibrary", "Skilled", "SpeculativePlanner", "ValueGuide", "beam", "choice", "executable",
+    "fit_to_truth", "fixed", "guided", "hindsight", "mcts", "plan_reward", "play", "puct", "random_playouts", "traces", "written",
 ]  # fmt: skip

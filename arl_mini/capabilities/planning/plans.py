@@ -118,7 +118,8 @@ class PlanFirst(Craft):
         return write(plan(self.goal, self.bag, self.field)) + super().expert()
 
     def render_chat(self) -> str:
-        return f"{super().render_chat()} If the task begins with the word plan, write your whole plan before the first command."
+        asked = "If the task begins with the word plan, write your whole plan before the first command."
+        return f"{super().render_chat()} {asked}"
 
 
 def plan_of(episode: Episode) -> list[str]:

@@ -56,8 +56,8 @@ def puct(node: Node, c: float) -> Node:
 
 
 def mcts(
-    policy, rows: Sequence[Row], evaluate: Evaluate, *, steps: int, width: int = 4, c: float = 1.0, seed: int = 0,
-    limits: Limits = Limits(),
+    policy, rows: Sequence[Row], evaluate: Evaluate, *, steps: int, width: int = 4, c: float = 1.0,
+    seed: int = 0, limits: Limits = Limits(),
 ) -> list[Node]:  # fmt: skip
     """Grows a tree at each row until it has spent `steps` simulator steps; returns the roots.
 
@@ -160,8 +160,8 @@ class Beam:
 
 
 def beam(
-    policy, rows: Sequence[Row], values: Callable[[Sequence[Row]], Sequence[float]], *, keep: int = 4, width: int = 4,
-    seed: int = 0, limits: Limits = Limits(),
+    policy, rows: Sequence[Row], values: Callable[[Sequence[Row]], Sequence[float]], *, keep: int = 4,
+    width: int = 4, seed: int = 0, limits: Limits = Limits(),
 ) -> list[Beam]:  # fmt: skip
     """Of `width` proposals from each of `keep` states the `keep` best by values(rows) go on, until all are
     over.

@@ -108,4 +108,5 @@ class Skilled(Env):
         return self.env.random(rng)
 
     def render_chat(self) -> str:
-        return f"{self.env.render_chat()} You may name any thing that you have made before, and it is made from the start."
+        more = "You may name any thing that you have made before, and it is made from the start."
+        return f"{self.env.render_chat()} {more}"
