@@ -13,6 +13,7 @@ from ..capabilities.reasoning import (
     StepVerifier,
     best_of_n,
     confidence,
+    fast,
     first_mistake,
     reroll_labels,
     search_chains,
@@ -77,10 +78,10 @@ def labelled(policy, seed: int, by_rule: bool) -> tuple[list[tuple[Episode, np.n
     return [(e, first_mistake(row, ABOVE)) for e, row in zip(made, labels)], spent + sampled(made)
 
 
-def make_verifier(policy, seed: int, by_rule: bool) -> tuple[StepVerifier, int]:
+def make_verifier(policy, seed: int, by_rule: bool, steps: int = FITTED) -> tuple[StepVerifier, int]:
     """A step verifier of the policy's own slow replies, and the tokens that its labels cost."""
     shown, spent = labelled(policy, seed, by_rule)
-    return step_verifier(policy, shown, steps=FITTED, seed=seed), spent
+    return step_verifier(policy, shown, steps=steps, seed=seed), spent
 
 
 def choices(policy, verifier, seed: int, tasks: int = 128, tries: int = 8) -> dict[str, float]:
@@ -104,6 +105,28 @@ def choices(policy, verifier, seed: int, tasks: int = 128, tries: int = 8) -> di
         }.items():
             found.setdefault(name, []).append(won)
     return {name: float(np.mean(won)) for name, won in found.items()}
+
+
+def accuracy_vs_tokens(policy, verifier, seed: int, tasks: int = 128) -> list[dict]:
+    """What 1, 2, 4, … tries buy in either mode: way, tries, tokens a task, share right; on tasks of this
+    seed."""
+    first, rows = evaluate.HELD_OUT + seed * 10_000, []
+    for view, most, opened in ((fast(policy), 32, 0), (slow(policy), 8, 1)):
+        made = rollout(view, LONG, range(first, first + tasks), most, seed=seed, limits=LIMITS)
+        groups = by_group(made)
+        truth = [right_answer(group[0]) for group in groups]
+        score = dict(zip(map(id, made), verified(verifier, made)))
+        for n in (2**k for k in range(most.bit_length())):
+            some = [group[:n] for group in groups]
+            spent = sampled([e for group in some for e in group]) / tasks + opened * n
+            vote = np.mean([self_consistency(g).answer == t for g, t in zip(some, truth)])
+            rows.append(
+                {"way": f"{'slow' if opened else 'fast'}, vote", "tries": n, "tokens": spent, "right": vote}
+            )
+            if opened:
+                won = np.mean([best_of_n(g, [score[id(e)] for e in g]).success for g in some])
+                rows.append({"way": "slow, verifier", "tries": n, "tokens": spent, "right": won})
+    return rows
 
 
 @dataclass(frozen=True)

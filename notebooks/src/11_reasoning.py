@@ -207,6 +207,20 @@ ax.invert_yaxis()
 ax.legend(loc="lower left");
 
 # %% [markdown]
+# Is it the thinking or the compute? Eight slow tries cost as many tokens as 26 fast ones. All ways, against
+# the tokens that they sample for one task (the verifier is made live, its labels not counted):
+
+# %%
+steps, tasks = budget.pick(smoke=2, cpu=100, gpu=100), budget.pick(smoke=16, cpu=128, gpu=256)
+verifier, _ = ch11_search.make_verifier(careless, 0, by_rule=True, steps=steps)
+bought = pd.DataFrame(ch11_search.accuracy_vs_tokens(careless, verifier, 0, tasks))
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+for index, (way, rows) in enumerate(bought.groupby("way")):
+    ax.plot(rows.tokens, rows.right, marker="o", label=way, **lab.style.line(index))
+ax.set(xscale="log", xlabel="tokens a task", ylabel="right (share)", ylim=(0, 1))
+ax.legend();
+
+# %% [markdown]
 # ## Slow thinking by reinforcement
 #
 # Nobody has to say "think". GRPO on the outcome alone (reward 1 for the right last digit) finds out that

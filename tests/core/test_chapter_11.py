@@ -58,6 +58,15 @@ def test_labels_cost_what_they_sample():
         assert told[-1] == 0 or episode.success
 
 
+def test_tries_cost_what_they_sample():
+    careless = models.load("chain-careless")
+    rows = ch11_search.accuracy_vs_tokens(careless, reasoning.StepVerifier(careless), 0, tasks=8)
+    by = {(r["way"], r["tries"]): r for r in rows}
+    assert by["slow, vote", 1]["right"] == by["slow, verifier", 1]["right"]  # one try leaves no choice
+    assert by["slow, vote", 8]["tokens"] == by["slow, verifier", 8]["tokens"] > 8 * 5
+    assert [n for way, n in by if way == "fast, vote"] == [1, 2, 4, 8, 16, 32]
+
+
 def test_stages_end_where_no_step_is_written():
     policy = models.load("chain-modes")
     *rows, last = ch11_latent.Stages(latent=True)(policy, 0, each=1)
