@@ -73,7 +73,7 @@ def measure_products(policy) -> dict[str, float]:
 
 # --- which tool -------------------------------------------------------------------------------------------
 
-MIXED = dict(steps=40, prompts=32, tries=8, lr=1e-3, limits=Limits(turn_tokens=16, turns=8, total=160))
+MIXED = dict(steps=20, prompts=32, tries=8, lr=1e-3, limits=Limits(turn_tokens=16, turns=8, total=160))
 
 
 @dataclass(frozen=True)
