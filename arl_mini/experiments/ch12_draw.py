@@ -15,8 +15,8 @@ from .kinds import ByImitation, ByReward, Experiment
 
 SEEDS = (10, 11, 12)
 DRAWN, SAID = Limits(turn_tokens=44, turns=1, total=96), Limits(turn_tokens=2, turns=1, total=96)
-DRAW = dict(steps=16, prompts=12, tries=8, lr=5e-4, limits=DRAWN)
-TAUGHT = dict(steps=300, rows=64, lr=3e-3)
+DRAW = dict(steps=20, prompts=16, tries=8, lr=3e-4, limits=DRAWN)
+TAUGHT = dict(steps=150, rows=64, lr=3e-3)
 VOTES = 20  # answers at once that have as many tokens as one drawing with its answer
 PLACED = Limits(turn_tokens=30, turns=1, total=64)
 PLACE = dict(steps=25, prompts=16, tries=8, lr=5e-4, limits=PLACED)
@@ -42,7 +42,7 @@ def measure_maze(policy) -> dict[str, float]:
         "success": float(np.mean([e.success for e in tried])),
         "draws": len(drawn) / len(tried),
         "tokens": float(np.mean([e.mask.sum() for e in tried])),
-        "vote": voted(policy),
+        "vote": voted(policy, envs.Maze(draw=False), VOTES),
     }
     if drawn:
         measured |= {"valid": len(by[True]) / len(drawn)}
@@ -54,15 +54,13 @@ def measure_maze(policy) -> dict[str, float]:
     return measured
 
 
-def voted(policy, tasks: int = 64) -> float:
-    """Share of held-out mazes in which the most common of 20 answers at once is right."""
-    tried = evaluate.episodes(policy, envs.Maze(draw=False), tasks, VOTES, limits=SAID)
-    maze, right = envs.Maze(), 0
-    for group in range(tasks):
-        mine = [e for e in tried[group * VOTES : (group + 1) * VOTES]]
-        said = [e.said(0).removesuffix(END).strip() for e in mine]
-        maze.reset(mine[0].seed)
-        right += vote([word if word.isdigit() else None for word in said]).answer == str(maze.answer)
+def voted(policy, env: envs.Maze | envs.Waves, votes: int, tasks: int = 64) -> float:
+    """Share of held-out tasks in which the most common of so many answers at once is right."""
+    tried, right = evaluate.episodes(policy, env, tasks, votes, limits=SAID), 0
+    for first in range(0, len(tried), votes):
+        said = [e.said(0).removesuffix(END).strip() for e in tried[first : first + votes]]
+        env.reset(tried[first].seed)
+        right += vote([word if word.isdigit() else None for word in said]).answer == str(env.answer)
     return right / tasks
 
 
