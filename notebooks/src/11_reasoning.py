@@ -152,8 +152,8 @@ agreed = {name: ch11_search.agreement(view, 0, budget.pick(smoke=32, cpu=256, gp
           for name, view in (("slow", reasoning.slow(careless)), ("fast", reasoning.fast(careless)))}
 figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 lab.calibration(agreed, ax=ax)
-errors = {name: round(evaluate.ece(*told), 3) for name, told in agreed.items()}
-ax.set_title(f"share of eight votes as a confidence (ECE: slow {errors['slow']}, fast {errors['fast']})");
+ax.set_title("the winner's share of eight votes as a confidence")
+print({name: round(evaluate.ece(*told), 3) for name, told in agreed.items()})
 
 # %% [markdown]
 # ## Confidence, and a verifier of steps
@@ -204,7 +204,7 @@ for index, arm in enumerate(runs.curves):
     ax.plot(heights.T, np.tile(at[:, None], len(heights)), ".", color=lab.style.GREY, markersize=5)
 ax.set(yticks=np.arange(len(ways)), yticklabels=ways, xlim=(0, 1), xlabel="right (points: seeds)")
 ax.invert_yaxis()
-ax.legend(loc="lower left");
+ax.legend(loc="center left", bbox_to_anchor=(1, 0.5));
 
 # %% [markdown]
 # Is it the thinking or the compute? Eight slow tries cost as many tokens as 26 fast ones. All ways, against
@@ -218,6 +218,8 @@ figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
 for index, (way, rows) in enumerate(bought.groupby("way")):
     ax.plot(rows.tokens, rows.right, marker="o", label=way, **lab.style.line(index))
 ax.set(xscale="log", xlabel="tokens a task", ylabel="right (share)", ylim=(0, 1))
+ax.set_xticks([2, 4, 8, 16, 32, 64], labels=["2", "4", "8", "16", "32", "64"])
+ax.minorticks_off()
 ax.legend();
 
 # %% [markdown]
@@ -462,7 +464,7 @@ claim("2: on right answers, success above 0.8", ends["success"]["on right answer
 figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
 for ax, number, words in zip(axes, ("success", "length"), (None, "tokens a reply")):
     lab.curves(penalty.curves, y=number, ylabel=words, ax=ax)
-axes[0].get_legend().remove()
+axes[1].get_legend().remove()
 
 # %% [markdown]
 # Thinking dies in every seed, as the argument says, and stays in four of five with the price on right
