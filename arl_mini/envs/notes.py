@@ -15,9 +15,9 @@ Line = tuple[str, str, str]  # `ada in hall`, `ada is gone`, or chatter: `ada sa
 Asked = tuple[str, str]  # kind of question and subject
 
 
-def told(lines: Sequence[Line]) -> str:
-    """Lines as text."""
-    return "".join(f" {' '.join(line)}" for line in lines)
+def told(lines: Sequence[Line], about: str = "") -> str:
+    """Lines as text; ` it` stands for the subject that a question is about."""
+    return "".join(" it" if word == about else f" {word}" for line in lines for word in line)
 
 
 def places(lines: Sequence[Line], name: str) -> list[str]:
@@ -36,7 +36,7 @@ class Notes(Env):
     """Where is, was, or how often went, a subject of a stream of `lines` lines; the context holds `limit` words.
 
     A line is a fact (` ada in hall`, ` key is gone`), which replaces what was true of its subject before, or chatter
-    (` ada saw ben`, a share `chatter` of the rest). Whoever is asked about is told of 1 to 4 times, anywhere in the
+    (` ada saw ben`, a share `chatter` of the rest). A context with a question writes ` it` for the subject. Whoever is asked about is told of 1 to 4 times, anywhere in the
     stream (at least twice where `was` is asked). ` where was ada ?` asks for the place before the last fact; ` how
     many places ada ?` for the number of `in` lines. Answers: a place, ` gone` (also right where nothing was told), or
     a digit. There are `questions` questions, each about someone else, drawn from `kinds` and the subjects `about`; each
@@ -46,13 +46,13 @@ class Notes(Env):
     `capabilities.memory` put a memory between stream and question. Every observation can be read without
     those before it: it begins a context of its own (`info['fresh']` holds its text).
 
-    A sample: `<user> ada in hall ben in cave ada saw ben ada in attic where was ada ?<bot><act> answer hall</act>`
+    A sample: `<user> it in hall ben in cave ada saw ben it in attic where was it ?<bot><act> answer hall</act>`
     and the reward is 1.
     """
 
     rounds, answering = 0, True  # contexts before the first answer; whether this one asks for an answer
     words = (
-        " in is saw where was how many places ? . answer error say act "
+        " it in is saw where was how many places ? . answer error say act "
         + " ".join((GONE, *PEOPLE, *THINGS, *PLACES))
     )  # fmt: skip
 
@@ -121,6 +121,11 @@ class Notes(Env):
         """Its text."""
         return QUESTIONS[self.now[0]].format(self.now[1])
 
+    def ask(self, lines: Sequence[Line]) -> tuple[str, str]:
+        """Lines and the open question as a context shows them, its subject as ` it`."""
+        kind, name = self.now
+        return told(lines, name), QUESTIONS[kind].format("it")
+
     def recalled(self) -> list[Line]:
         """The lines that the context shows: the last that fit beside the question."""
         room = (self.limit - len(self.question().split())) // 3 if self.limit else self.lines
@@ -128,7 +133,7 @@ class Notes(Env):
 
     def window(self) -> str:
         """The text of the context."""
-        return told(self.recalled()) + self.question()
+        return "".join(self.ask(self.recalled()))
 
     def step(self, said: str) -> Reply:
         words = parse_act(said)

@@ -22,7 +22,8 @@ def test_streams_hold_what_the_world_says(memory):
     for seed in range(20):
         NOTES.reset(seed)
         text = memory.policy.tokenizer.decode(streams.tokens[seed, 1])
-        assert text == NOTES.question() + "".join(f" {' '.join(line)}" for line in NOTES.stream[4:8])
+        lines = "".join(f" {' '.join(line)}" for line in NOTES.stream[4:8])
+        assert text == f" where is it ?{lines.replace(f' {NOTES.now[1]}', ' it')}"
         answer = memory.policy.tokenizer.decode(streams.truth[seed, 2])
         assert answer.strip() == read(NOTES.stream[:8], NOTES.now)
         assert bool(streams.told[seed, 1]) == (streams.truth[seed, 1] != streams.truth[seed, 2])
@@ -79,7 +80,7 @@ def test_reward_trains_the_gate_and_nothing_else(memory):
 
 def test_a_price_alone_shuts_the_gate(memory):
     records = list(learn_gate(memory, NOTES, steps=15, prompts=4, tries=8, lr=0.1, price=5.0))
-    assert records[-1]["opens_told"] < records[0]["opens_told"] - 0.3
+    assert records[0]["opens_told"] > 0.1 > 0.02 > records[-1]["opens_told"]
 
 
 @pytest.mark.parametrize("wrong", [dict(slots=0), dict(slots=5)])

@@ -22,7 +22,8 @@ def best(texts: dict[int, str], query: list[str], newest: bool) -> list[int]:
             if count:
                 share = count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(body) / mean))
                 scores[n] = scores.get(n, 0.0) + idf * share
-    return sorted(scores, key=lambda n: (-round(scores[n], 9), -n if newest else n))
+    ranked = sorted(scores, key=lambda n: (-round(scores[n], 9), -n if newest else n))
+    return [n for n in ranked if scores[n] >= scores[ranked[0]] / 10]
 
 
 @pytest.mark.parametrize("newest", [False, True])

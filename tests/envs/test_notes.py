@@ -47,7 +47,7 @@ def test_questions_read_the_lines_from_behind():
     assert [read(lines, (kind, "ada")) for kind in ALL] == ["cave", GONE, "2"]
     assert [read(lines[:3], (kind, "ada")) for kind in ALL] == [GONE, "hall", "1"]
     assert [read(lines, (kind, "key")) for kind in ALL] == [GONE, GONE, "0"]
-    assert told(lines[:2]) == " ada in hall ben saw ada"
+    assert told(lines[:2]) == " ada in hall ben saw ada" and told(lines[:2], "ada") == " it in hall ben saw it"
 
 
 def test_the_window_shows_the_last_lines_that_fit_and_the_question():

@@ -7,13 +7,13 @@ tokens; `lessons` are single contexts of all of them, to teach a policy to read.
 
 from .contexts import CONTEXT, SharedGRPO, contexts, shared
 from .latent import LatentMemory, Streams, learn_gate, teach
-from .lessons import Drill, Lessons, course, novice, reading
+from .lessons import Lessons, course, novice
 from .quests import Cut, Folded, Summed
 from .stores import Edge, GraphMemory, ManagedStore, VectorStore
 from .worlds import Graph, Manage, Remembering, Retrieve, SegmentMemory
 
 __all__ = [
-    "CONTEXT", "Cut", "Drill", "Edge", "Folded", "Graph", "GraphMemory", "LatentMemory", "Lessons", "Manage", "ManagedStore", "Remembering",
+    "CONTEXT", "Cut", "Edge", "Folded", "Graph", "GraphMemory", "LatentMemory", "Lessons", "Manage", "ManagedStore", "Remembering",
     "Retrieve", "SegmentMemory", "SharedGRPO", "Streams", "Summed", "VectorStore", "contexts", "course", "learn_gate", "novice",
-    "reading", "shared", "teach",
+    "shared", "teach",
 ]  # fmt: skip

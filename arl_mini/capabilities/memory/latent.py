@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
-from ...envs.notes import Notes, read, told
+from ...envs.notes import Notes, read
 from ...models.tiny import TinyLM, _causal
 from ...models.tokenizer import encode
 
@@ -20,7 +20,7 @@ SOFT = "".join((*BLANK, *WRITE, UPDATE, KEEP))  # the reserved words, for a voca
 
 @dataclass(frozen=True)
 class Streams:
-    """B streams of Notes cut into S segments. tokens (B, S, T): ` where is ada ?` and the lines of a segment.
+    """B streams of Notes cut into S segments. tokens (B, S, T): ` where is it ?` and the lines of a segment.
 
     question (B, 4) the question alone; truth (B, S + 1): token of the right answer after 0 … S segments; told (B, S): whether
     a segment tells anything of the subject.
@@ -39,8 +39,9 @@ class Streams:
             notes.reset(seed)
             parts = [notes.stream[i : i + per] for i in range(0, notes.lines, per)]
             answers = [read(notes.stream[: i * per], notes.now) for i in range(len(parts) + 1)]
-            tokens.append([encode(policy.tokenizer, notes.question() + told(part)) for part in parts])
-            question.append(encode(policy.tokenizer, notes.question()))
+            texts = [notes.ask(part) for part in parts]
+            tokens.append([encode(policy.tokenizer, asked + lines) for lines, asked in texts])
+            question.append(encode(policy.tokenizer, texts[0][1]))
             truth.append([encode(policy.tokenizer, f" {answer}")[0] for answer in answers])
             about.append([before != after for before, after in zip(answers, answers[1:])])
         return cls(*(torch.tensor(x, device=policy.device) for x in (tokens, question, truth, about)))

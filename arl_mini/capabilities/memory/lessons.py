@@ -2,28 +2,12 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ...envs.base import Env, Reply, parse_act
+from ...envs.base import Env, Reply
 from ...envs.notes import Notes
 from .latent import SOFT
 from .quests import Cut
 from .worlds import Graph, Manage, Remembering, Retrieve, SegmentMemory
-
-
-class Drill(Notes):
-    """Many questions on one window, one after the other in one context: to teach reading, the hardest of the atoms."""
-
-    def reset(self, seed: int) -> str:
-        super().reset(seed)
-        names = sorted({name for name, verb, _ in self.stream if verb != "saw"})
-        random.Random(f"drill {seed}").shuffle(names)
-        self.asked = [(self.kinds[0], name) for name in names]
-        return self.window()
-
-    def step(self, said: str) -> Reply:
-        reply = self.answer(parse_act(said) or [])
-        return reply if reply.done else replace(reply, text=self.question())
 
 
 class Lessons(Env):
@@ -42,8 +26,9 @@ class Lessons(Env):
         rng = random.Random(f"lesson {seed}")
         self.world = rng.choice(self.worlds).clone()
         text, wild = self.world.reset(seed), rng.choice((0.0, 0.3, 1.0))
-        last = self.world.rounds  # half of the lessons ask for an answer
-        before = last if rng.random() < 0.5 else rng.randint(0, last)
+        last = self.world.rounds
+        asks = not isinstance(self.world, Cut) and rng.random() < 0.5  # half of these lessons ask for an answer
+        before = last if asks else rng.randint(0, last)
         while before:
             reply = self.world.step(self.world.random(rng) if rng.random() < wild else self.expert())
             if reply.done or reply.truncated:
@@ -80,12 +65,7 @@ def novice(lesson: Lessons, rng: random.Random) -> str:
 
 
 def course(lines: int = 16) -> Lessons:
-    """All worlds on Notes, and drills."""
+    """All worlds on Notes; windows and notes twice, for to find the right line is the hardest to learn."""
     notes, plain = Notes(lines, kinds=("is", "was")), Notes(lines)
-    windows = (Drill(8, 0, ("was",)), Drill(12, 0), Notes(24), SegmentMemory(plain))
-    return Lessons((*windows, SegmentMemory(plain), Retrieve(notes), Manage(plain), Graph(notes)))
-
-
-def reading() -> Lessons:
-    """Drills and notes only: to find the line that tells of a subject, the last one of several."""
-    return Lessons((Drill(6, 0), Drill(12, 0), Drill(12, 0), SegmentMemory(Notes(12), per=3)))
+    windows = (Notes(12, kinds=("is", "was")), Notes(), SegmentMemory(plain), SegmentMemory(plain))
+    return Lessons((*windows, Retrieve(notes), Manage(plain), Graph(notes)))

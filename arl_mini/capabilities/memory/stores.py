@@ -9,7 +9,8 @@ from functools import lru_cache
 class VectorStore:
     """Short texts under numbers, found again by their words: BM25 of SQLite's full-text index.
 
-    Among equal scores the older entry comes first, as in a database that is not told otherwise; newest: the newer.
+    Among equal scores the older entry comes first, as in a database that is not told otherwise; newest: the newer. Entries
+    that score less than a tenth of the best one are not shown: they share only a word that is everywhere.
     """
 
     def __init__(self, newest: bool = False):
@@ -37,9 +38,10 @@ def _ranked(entries: tuple[tuple[int, str], ...], words: tuple[str, ...], newest
     base.execute("CREATE VIRTUAL TABLE memory USING fts5(body)")
     base.executemany("INSERT INTO memory(rowid, body) VALUES (?, ?)", entries)
     order = f"round(bm25(memory), 9), rowid {'DESC' if newest else 'ASC'}"
-    rows = base.execute(f"SELECT rowid FROM memory WHERE memory MATCH ? ORDER BY {order}", (asked,)).fetchall()
+    query = f"SELECT rowid, -bm25(memory) FROM memory WHERE memory MATCH ? ORDER BY {order}"
+    rows = base.execute(query, (asked,)).fetchall()
     base.close()
-    return tuple(number for (number,) in rows)
+    return tuple(number for number, score in rows if score >= rows[0][1] / 10)
 
 
 class ManagedStore(VectorStore):

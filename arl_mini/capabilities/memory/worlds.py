@@ -101,8 +101,8 @@ class Remembering(Env):
 class SegmentMemory(Remembering):
     """A note of at most `room` words that the policy writes anew in each context (MemAgent, MEM1).
 
-    The question is known from the start. ` where is ada ? note hall . ben in cave ada in attic` is answered by
-    `<act> note attic</act>`; at the end ` note attic where is ada ?` by `<act> answer attic</act>`. Nothing but the note
+    The question is known from the start. ` where is it ? note hall . ben in cave it in attic` is answered by
+    `<act> note attic</act>`; at the end ` note attic where is it ?` by `<act> answer attic</act>`. Nothing but the note
     passes from one context to the next.
     """
 
@@ -116,8 +116,9 @@ class SegmentMemory(Remembering):
         self.note: list[str] = []
 
     def shows(self) -> str:
-        note, question = "".join(f" {word}" for word in ["note", *self.note]), self.notes.question()
-        return f"{question}{note} .{told(self.heard)}" if self.listening else f"{note}{question}"
+        lines, question = self.notes.ask(self.heard)
+        note = "".join(f" {word}" for word in ["note", *self.note])
+        return f"{question}{note} .{lines}" if self.listening else f"{note}{question}"
 
     def hear(self, words: list[str]) -> str:
         if words[:1] != ["note"]:
@@ -157,9 +158,9 @@ class Retrieve(Remembering):
     """Everything is stored by rule, line by line; the policy writes the query and says how many lines it wants.
 
     ` search where is ada ?` is answered by `<act> search ada in 3</act>`, and the context after it shows the best lines by
-    BM25, in the order in which they were told, and the question: ` ada in hall ada in attic where is ada ?`. price is taken
-    for each line shown. fixed: (words, how many) instead of the policy's: words may be `?`, the words of the question, or
-    `name`, its subject; whatever the policy says in the searching context is then ignored.
+    BM25, in the order in which they were told, and the question: ` it in hall it in attic where is it ?`. price is taken
+    for each line shown. fixed: (template, how many), a query by rule with {question} or {name} filled in; whatever the policy
+    says in the searching context is then ignored.
     """
 
     words = Notes.words + " search"
@@ -184,7 +185,7 @@ class Retrieve(Remembering):
     def shows(self) -> str:
         if self.found is None:
             return f" search{self.notes.question()}"
-        return told(self.recalled()) + self.notes.question()
+        return "".join(self.notes.ask(self.recalled()))
 
     def recalled(self) -> list[Line]:
         return [tuple(self.store.entries[n].split()) for n in sorted(self.found or ())]
@@ -204,8 +205,8 @@ class Retrieve(Remembering):
     def _query(self, words: list[str]) -> tuple[list[str], int]:
         """The words to search for and how many lines; nothing for what is no search."""
         if self.fixed is not None:
-            chosen, top = self.fixed
-            return (self.notes.question().split() if chosen == "?" else [self.notes.now[1]]), top
+            template, top = self.fixed
+            return template.format(question=self.notes.question(), name=self.notes.now[1]).split(), top
         if words[:1] != ["search"] or len(words) < 3 or not words[-1].isdecimal():
             return [], 0
         return words[1:-1][:8], int(words[-1][:2])
@@ -249,7 +250,7 @@ class Manage(Remembering):
 
     def shows(self) -> str:
         if not self.listening:
-            return told(self.recalled()) + self.notes.question()
+            return "".join(self.notes.ask(self.recalled()))
         line = self.heard[0]
         shown = "".join(f" {i} {self.store.entries[n]}" for i, n in enumerate(self.found(line[0]), 1))
         return f" heard{told([line])} . found{shown}"
@@ -308,7 +309,7 @@ class Graph(Remembering):
 
     def shows(self) -> str:
         if not self.listening:
-            return told(self.recalled()) + self.notes.question()
+            return "".join(self.notes.ask(self.recalled()))
         line = self.heard[0]
         shown = [(e.subject, "in", e.object) for e in self.graph.at(line[0], "in", self.at)[-2:]]
         return f" heard{told([line])} . open{told(shown)}"
