@@ -22,14 +22,14 @@ from .ch07_search import CRAFT, LIMITS, NAME, logs
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 
 TURNS = Limits(turn_tokens=36, turns=13, total=360)  # of Craft with a written plan
-GRIDDED = Limits(turn_tokens=6, turns=13, total=300)
+GRIDDED = Limits(turn_tokens=6, turns=15, total=340)
 ONLINE = dict(steps=8, prompts=16, tries=8, lr=1e-3, limits=LIMITS)
 THREE = FRESH_SEEDS[:3]
 
 
 # --- when to plan -----------------------------------------------------------------------------------------
 
-GATE = dict(steps=25, prompts=8, tries=8, lr=1e-3, limits=GRIDDED)
+GATE = dict(steps=20, prompts=12, tries=8, lr=1e-3, limits=GRIDDED)
 
 
 def measure_gate(policy) -> dict[str, float]:

@@ -281,7 +281,7 @@ EXPERIMENTS = {
         "craft-novice",
         {"with a library": Lifelong(True), "without": Lifelong(False)},
         nothing,
-        seeds=FRESH_SEEDS,
+        seeds=THREE,
     ),
     f"{NAME}/speculative": Experiment(
         "Drafts of a small model checked by a larger one: cost of a success by drafts a round, and with a bandit.",

@@ -28,7 +28,7 @@ from .kinds import FRESH_SEEDS, Experiment
 NAME = "07_planning"
 CRAFT = envs.Craft((1, 3), slack=4)
 LIMITS = Limits(turn_tokens=8, turns=15, total=380)
-LOGS, FIT, TASKS = 400, 60, 24
+LOGS, FIT, TASKS = 400, 40, 24
 
 
 def logs(policy, seed: int, tasks: int = LOGS, env=CRAFT) -> list[Episode]:
@@ -48,11 +48,11 @@ def guide(seed: int, steps: int = FIT) -> ValueGuide:
 
 
 @cache
-def critic(seed: int, steps: int = FIT) -> GoalCritic:
+def critic(seed: int, steps: int = 60) -> GoalCritic:
     """The goal critic, fitted to the same 400 episodes told again."""
     policy = models.load("craft-novice")
     fitted = GoalCritic.of(policy)
-    for _ in fitted.fit(logs(policy, seed), steps=steps, seed=seed):
+    for _ in fitted.fit(logs(policy, seed), steps=steps, lr=2e-3, seed=seed):
         pass
     return fitted
 
@@ -197,7 +197,7 @@ EXPERIMENTS = {
         seeds=FRESH_SEEDS[:3],
     ),
     f"{NAME}/critic": Experiment(
-        "Four proposals, one taken, no simulator step: at random, the likeliest, or as a goal critic says.",
+        "Four proposals, one taken, no simulator step: at random, the likeliest, or the likeliest given the goal.",
         "craft-novice",
         {
             "proposer": chosen(lambda p, s: by_policy(p, s), tasks=128),

@@ -1,5 +1,6 @@
 """Plans that are written down before acting: what of them can be carried out, and worlds that ask for them."""
 
+import itertools
 import random
 
 from ...batch import Episode
@@ -154,18 +155,26 @@ class Milestones(Craft):
 class PlanGate(Grid):
     """Grid with a price on its `plan` command, and three rules for when it may be used.
 
-    when='free': the policy decides. 'never': the command is refused. 'always': the first turn and every fifth
-    is heard as `plan`, whatever was said. info['plans'] counts them. Source: Learning When to Plan (arXiv
-    2509.03581).
+    A share `walled` of the mazes has a wall with one gap and a way of at least six commands; the others are open.
+    when='free': the policy decides. 'never': the command is refused. 'always': the first turn and every fifth is
+    heard as `plan`, whatever was said. info['plans'] counts them.
+    Source: Learning When to Plan (arXiv 2509.03581).
     """
 
     def __init__(
-        self, when: str = "free", price: float = 0.1, size: int = 6, walled: float = 0.5, limit: int = 12
+        self, when: str = "free", price: float = 0.1, size: int = 6, walled: float = 0.5, limit: int = 14
     ):
         if when not in ("free", "always", "never"):
             raise ValueError(f"when must be 'free', 'always' or 'never', got {when!r}")
         super().__init__(size, ("goal",), walled, limit, None if when == "never" else price)
-        self.when = when
+        self.when, self.share = when, walled
+
+    def reset(self, seed: int) -> str:
+        self.walled = float(random.Random(f"gate {seed}").random() < self.share)
+        for draw in itertools.count():
+            task = super().reset(f"{seed} {draw}")
+            if not self.walled or self.shortest >= 6:
+                return task
 
     def step(self, said: str) -> Reply:
         return super().step(act("plan") if self.when == "always" and self.turns % 5 == 0 else said)

@@ -4,6 +4,7 @@ hindsight goals.
 Both are a copy of the policy's trunk with a head of one number; the policy itself stays as it is.
 """
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -97,10 +98,14 @@ class GoalCritic:
         told = [pair for e in episodes for pair in hindsight(e, random.Random(f"hindsight {seed} {e.seed}"))]
         return fit_process_model(self.model, told, steps=steps, rows=32, lr=lr, seed=seed)
 
-    def rerank(self, proposals: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-        """Of each row's proposals the one it thinks most likely to reach the goal; no world is asked."""
-        flat = [_before_answer(c.row.episode) for group in proposals for c in group]
-        scores = iter(_scored(self.model, flat))
+    def rerank(self, proposals: Sequence[Sequence[Candidate]], prior: float = 1.0) -> list[Candidate]:
+        """Of each row's proposals the one with the highest log Q + prior · log π; no world is asked.
+
+        With prior 1 that is the proposal most probable given that the goal is reached; 0: Q alone.
+        """
+        flat = [c for group in proposals for c in group]
+        chance = _scored(self.model, [_before_answer(c.row.episode) for c in flat])
+        scores = iter(math.log(max(q, 1e-9)) + prior * c.logp for q, c in zip(chance, flat))
         return [max(group, key=lambda _: next(scores)) for group in proposals]
 
 
