@@ -99,9 +99,9 @@ LONG = Limits(turn_tokens=8, turns=20, total=480)
 # --- skill library ----------------------------------------------------------------------------------------
 
 
-def tasks_for(goal: str, n: int, first: int) -> list[int]:
+def tasks_for(goal: str, n: int, first: int, spare: int = 4) -> list[int]:
     """n task seeds, from `first` on, of the Craft of this goal's depth, whose goal it is."""
-    env, found = craft_of(goal), []
+    env, found = craft_of(goal, spare), []
     while len(found) < n:
         env.reset(first)
         found += [first] if env.goal == goal else []
@@ -109,9 +109,9 @@ def tasks_for(goal: str, n: int, first: int) -> list[int]:
     return found
 
 
-def craft_of(goal: str) -> envs.Craft:
-    """The Craft whose goals have the depth of this one, with time for mistakes."""
-    return envs.Craft((depth(goal), depth(goal)), slack=6)
+def craft_of(goal: str, spare: int = 4) -> envs.Craft:
+    """The Craft whose goals have the depth of this one, with time for mistakes; spare: raw things beyond need."""
+    return envs.Craft((depth(goal), depth(goal)), spare, slack=6)
 
 
 GOALS = tuple(sorted((g for g in RECIPES if depth(g) <= 3), key=depth))
@@ -125,15 +125,16 @@ class Lifelong:
     """
 
     library: bool
+    spare: int = 4
     tries: int = 12
     last: int = 24
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         library, first = SkillLibrary(), 5_000_000 * (seed + 1)
         for step, goal in enumerate(GOALS, 1):
-            world, tasks = craft_of(goal), self.last if depth(goal) == 3 else self.tries
+            world, tasks = craft_of(goal, self.spare), self.last if depth(goal) == 3 else self.tries
             acted = Skilled(world, library) if self.library else world
-            found = rollout(policy, acted, tasks_for(goal, tasks, first), seed=seed, limits=LONG)
+            found = rollout(policy, acted, tasks_for(goal, tasks, first, self.spare), seed=seed, limits=LONG)
             for episode in found if self.library else ():
                 library.learn_from(world, episode)
             told = {"step": step, "goal": goal, "depth": depth(goal), "skills": len(library.skills)}
@@ -141,13 +142,16 @@ class Lifelong:
 
 
 def spent(found: list[Episode]) -> dict[str, float]:
-    """Share won, turns of the policy in all, wins, and turns of a won episode (0 where there is none)."""
+    """Share won, turns of the policy in all, wins, turns of a won episode (0 where there is none), and the share
+    of episodes that ended where the goal was out of reach.
+    """
     won = [e.turns for e in found if e.success]
     return {
         "success": len(won) / len(found),
         "turns": sum(e.turns for e in found),
         "wins": len(won),
         "turns_won": float(np.mean(won)) if won else 0.0,
+        "dead": float(np.mean([e.infos[-1]["left"] < 0 for e in found])),
     }
 
 
@@ -282,6 +286,13 @@ EXPERIMENTS = {
         {"with a library": Lifelong(True), "without": Lifelong(False)},
         nothing,
         seeds=THREE,
+    ),
+    f"{NAME}/skills_more": Experiment(
+        "The same lives on other seeds, with four times as many tasks of the deepest goals.",
+        "craft-novice",
+        {"with a library": Lifelong(True, last=96), "without": Lifelong(False, last=96)},
+        nothing,
+        seeds=(15, 16, 17, 18, 19),
     ),
     f"{NAME}/speculative": Experiment(
         "Drafts of a small model checked by a larger one: cost of a success by drafts a round, and with a bandit.",

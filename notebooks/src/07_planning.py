@@ -296,16 +296,22 @@ def life(kept: bool, seed: int = 0) -> pd.Series:
 pd.DataFrame({"with a library": life(True), "without": life(False)}).round(1).T
 
 # %% tags=["nbval-check-output"]
-found, rows = experiments.recorded("07_planning/skills"), {}
-for arm, runs in found.curves.items():
-    deep = [[r for r in run if r["depth"] == 3] for run in runs]
-    rows["turns a success", arm] = [sum(r["turns"] for r in d) / max(sum(r["wins"] for r in d), 1) for d in deep]
-    rows["success", arm] = [np.mean([r["success"] for r in d]) for d in deep]
-table = pd.DataFrame(rows, index=[f"seed {o['seed']}" for o in found.outcomes["without"]])
-print(table.round(2).to_string())
-turns = table["turns a success"]
-claim("fewer turns for each success", turns["with a library"] < turns["without"])
-gap("success, with − without", table["success", "with a library"] - table["success", "without"])
+def deep(name: str) -> pd.DataFrame:
+    """Of the goals of depth 3: turns a success, success, episodes that ended in a dead end. A row a seed."""
+    found, rows = experiments.recorded(f"07_planning/{name}"), {}
+    for arm, runs in found.curves.items():
+        last = [[r for r in run if r["depth"] == 3] for run in runs]
+        rows["turns a success", arm] = [sum(r["turns"] for r in d) / max(sum(r["wins"] for r in d), 1) for d in last]
+        rows["success", arm], rows["dead ends", arm] = ([np.mean([r[n] for r in d]) for d in last] for n in ("success", "dead"))
+    return pd.DataFrame(rows, index=[f"seed {o['seed']}" for o in found.outcomes["without"]]).sort_index(axis=1)
+
+
+for name in ("skills", "skills_more"):
+    table = deep(name)
+    print(table.round(2).to_string())
+    turns, won = table["turns a success"], table["success"]
+    claim("fewer turns for each success", turns["with a library"] < turns["without"])
+    gap("success, with − without", won["with a library"] - won["without"])
 
 # %% [markdown]
 # TEXT-SKILLS
