@@ -198,12 +198,17 @@ def heard(policy, tasks: int = 256) -> dict[str, float]:
     }
 
 
-def invented(policy, tasks: int = 256) -> float:
-    """Share of tasks in which a policy that nobody stops at </act> writes a whole result by itself."""
+def unstopped(policy, tasks: int = 256) -> list[Episode]:
+    """What a policy writes that nobody stops at </act>: one turn, up to <end>."""
     free = policy.copy()
     free.format = replace(TINY, stops=(END,))
     limits = replace(CALC["limits"], turn_tokens=40, turns=1)
-    said = [e.said(0) for e in evaluate.episodes(free, PRODUCTS, tasks, limits=limits)]
+    return evaluate.episodes(free, PRODUCTS, tasks, limits=limits)
+
+
+def invented(policy) -> float:
+    """Share of tasks in which such a policy writes a whole result by itself."""
+    said = [e.said(0) for e in unstopped(policy)]
     return float(np.mean([0 <= text.find(OBS) < text.find(OBS_END) for text in said]))
 
 
