@@ -2,7 +2,7 @@
 
 import random
 
-from .base import Env, Reply, act, malformed
+from .base import Env, Reply, malformed
 from .calc import Calc
 from .chain import Chain
 from ..models.tokenizer import ACT_END, END
@@ -65,9 +65,10 @@ KINDS = (*PUZZLES, "chain", "calc")
 class Bootcamp(Env):
     """One puzzle of one kind; the kind and its size, from `sizes`, are drawn by the seed.
 
-    The first word of the task is its kind: ` sort 3 1 2 =` wants ` 1 2 3<end>`, ` brackets ( [ ] =` wants ` )<end>`,
-    ` parity 1 0 1 =` ` even<end>`, ` count 4 in 4 7 4 =` ` 2<end>`, ` copy 3 1 =` ` 3 1<end>`, ` lookup 4 in 3 : 7 , 4 : 1 =`
-    ` 1<end>`. `chain` and `calc` hand over to the worlds of that name (a chain of `size` additions; sums and products with
+    The first word of the task is its kind: ` sort 3 1 2 =` wants ` 1 2 3<end>`, ` brackets ( [ ] =` wants `
+    )<end>`, ` parity 1 0 1 =` ` even<end>`, ` count 4 in 4 7 4 =` ` 2<end>`, ` copy 3 1 =` ` 3 1<end>`, `
+    lookup 4 in 3 : 7 , 4 : 1 =` ` 1<end>`. `chain` and `calc` hand over to the worlds of that name (a chain
+    of `size` additions; sums and products with
 
     A sample: `<user> lookup 4 in 3 : 7 , 4 : 1 =<bot> 1<end>` and the reward is 1.
     """

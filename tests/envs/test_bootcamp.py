@@ -8,7 +8,12 @@ from arl_mini.envs import act, check_env
 from arl_mini.envs.bootcamp import KINDS, PUZZLES, Bootcamp
 from arl_mini.models.tokenizer import END, pieces
 
-WORLDS = [Bootcamp(), Bootcamp(("calc",)), Bootcamp(("parity", "brackets"), (1, 9)), Bootcamp(("lookup", "chain"), (9, 9))]
+WORLDS = [
+    Bootcamp(),
+    Bootcamp(("calc",)),
+    Bootcamp(("parity", "brackets"), (1, 9)),
+    Bootcamp(("lookup", "chain"), (9, 9)),
+]
 worlds = pytest.mark.parametrize("env", WORLDS, ids=["all", "calc", "two", "long"])
 
 
