@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ..algorithms.base import Sampler
-from ..algorithms.grpo import GRPO
 from ..algorithms.rerolls import turn_starts
 from ..batch import Episode
 from ..models.tokenizer import encode
+from .credit import StepCredit
 
 
 class Advised(nn.Module):
@@ -85,13 +85,14 @@ def advice_only(episode: Episode) -> Episode:
 
 
 @dataclass(frozen=True)
-class StrategyGRPO(GRPO):
+class StrategyGRPO(StepCredit):
     """EPO's idea: reinforcement for the words of advice only, the actor that follows them stays as it is.
 
-    GRPO with m = 1 at the first token of each turn, which the strategist of an `Advised` policy says.
-    Source: Liu et al. 2025 (EPO, ACL 2025). Differs from GRPO in: plan (mask).
-    Departs from the paper: there strategies are sentences in free text, process rewards support the outcome,
-    and the actor is a larger model; here a strategy is one word of three.
+    GRPO with m = 1 at the first token of each turn, which the strategist of an `Advised` policy says; a `pay`
+    compares turns of advice, too.
+    Source: Liu et al. 2025 (EPO, ACL 2025). Differs from StepCredit in: plan (mask).
+    Departs from the paper: there strategies are sentences in free text, a learned process reward supports the
+    outcome, and the actor is a larger model; here a strategy is one word of three.
     """
 
     def plan(self, sampler: Sampler) -> list[Episode]:

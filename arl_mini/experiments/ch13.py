@@ -19,7 +19,6 @@ from ..rollout import Limits, rollout
 from .ch05 import room_and_key
 from .ch13_arms import (
     ByPairs,
-    FromOutcomes,
     FromRerolls,
     Learned,
     OnAdvice,
@@ -54,8 +53,8 @@ def measure_nothing(policy) -> dict[str, float]:
 
 
 def measure_quest(policy) -> dict[str, float]:
-    """Success on 256 held-out quests with eight rooms."""
-    return {"success": evaluate.success(policy, HOUSE, limits=LONG).mean}
+    """Success on 128 held-out quests with eight rooms."""
+    return {"success": evaluate.success(policy, HOUSE, 128, limits=LONG).mean}
 
 
 def credit_measured(policy, seed: int):
@@ -82,8 +81,8 @@ def habits(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def measure_errand(policy) -> dict[str, float]:
-    """Success on 256 held-out errands, and the habits there."""
-    tried = evaluate.episodes(policy, Errand(), limits=LONG)
+    """Success on 128 held-out errands, and the habits there."""
+    tried = evaluate.episodes(policy, Errand(), 128, limits=LONG)
     return {"success": float(np.mean([e.success for e in tried]))} | habits(tried)
 
 
@@ -91,12 +90,18 @@ def measure_errand(policy) -> dict[str, float]:
 
 
 def measure_advice(policy) -> dict[str, float]:
-    """Success on 256 held-out errands: the policy alone, and the start on its advice; its words there."""
+    """Success on 128 held-out errands: the policy alone, and the start on its advice; its words there."""
     team = Advised(policy, models.load("errand-novice"))
-    led = evaluate.episodes(team, Errand(), limits=LONG)
-    alone = evaluate.success(policy, Errand(), limits=LONG).mean
+    led = evaluate.episodes(team, Errand(), 128, limits=LONG)
+    alone = evaluate.success(policy, Errand(), 128, limits=LONG).mean
     words = {f"says {word}": share for word, share in hinted(map_advice(led)).items() if word in TAGS}
     return {"alone": alone, "on its advice": float(np.mean([e.success for e in led]))} | words
+
+
+def place(episode: Episode, turn: int) -> tuple[str, bool]:
+    """The state of an errand before a turn, as the world tells it: the room, and whether the key is held."""
+    info = episode.infos[turn]
+    return info["room"], info["holding"]
 
 
 def map_advice(episodes: Sequence[Episode]) -> list[Episode]:
@@ -169,14 +174,13 @@ EXPERIMENTS = {
         seeds=FRESH_SEEDS[:3],
     ),
     f"{NAME}/quest": Experiment(
-        "A quest of 8 rooms: the outcome alone, step groups, two learned process rewards beside it.",
+        "A quest of 8 rooms: the outcome alone, step groups, differences of peers, a learned process reward.",
         "quest-novice",
         {
             "GRPO": Spending(ByReward(HOUSE, GRPO(), QUEST)),
             "GiGPO": Spending(ByReward(HOUSE, GiGPO(state=room_and_key), QUEST)),
             "peers' differences": Spending(ByReward(HOUSE, StepCredit(pay=peer_credit(room_and_key)), QUEST)),
             "AgentPRM": Learned(ByReward(HOUSE, StepCredit(), QUEST), FromRerolls(128, 3, 2), FIT),
-            "SPA": Learned(ByReward(HOUSE, StepCredit(), QUEST), FromOutcomes(256), FIT),
         },
         measure_nothing,
         seeds=FRESH_SEEDS[:3],
@@ -204,6 +208,15 @@ EXPERIMENTS = {
         "errand-novice",
         {
             "strategist": OnAdvice(ByReward(Errand(), StrategyGRPO(), QUEST)),
+        },
+        measure_advice,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/advice_by_turns": Experiment(
+        "The same with a second comparison, of turns of advice by their peers' differences.",
+        "errand-novice",
+        {
+            "strategist": OnAdvice(ByReward(Errand(), StrategyGRPO(pay=peer_credit(place)), QUEST)),
         },
         measure_advice,
         seeds=FRESH_SEEDS[:3],

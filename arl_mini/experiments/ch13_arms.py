@@ -45,19 +45,6 @@ def first_tasks(seed: int, n: int) -> range:
 
 
 @dataclass(frozen=True)
-class FromOutcomes:
-    """How tries of `tasks` tasks ended, at every look or at the end alone."""
-
-    tasks: int
-    every: bool = True
-
-    def __call__(self, policy, env: Env, seed: int, limits: Limits) -> tuple[list[credit.Labelled], int]:
-        """Labelled tries, and the tokens they cost."""
-        tried = rollout(policy, env, first_tasks(seed, self.tasks), seed=seed, limits=limits)
-        return credit.outcome_labels(tried, self.every), sampled(tried)
-
-
-@dataclass(frozen=True)
 class FromRerolls:
     """Shares of `rolls` re-rolls from `most` looks each of tries of `tasks` tasks."""
 

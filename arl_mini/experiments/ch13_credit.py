@@ -25,6 +25,7 @@ from ..rollout import Limits, branch, rollout
 
 EXPERIMENTS = {}
 CELLS = 6
+FIT = dict(tries=160, steps=80)  # the tries that step reward models learn from, and their updates
 
 
 def limits(cells: int) -> Limits:
@@ -130,9 +131,7 @@ def by_rerolls(
     return found
 
 
-def learned(
-    policy, env, seed: int, cut: Limits, tries: int = 160, steps: int = 80
-) -> dict[str, credit.StepRewardModel]:
+def learned(policy, env, seed: int, cut: Limits, tries: int, steps: int) -> dict[str, credit.StepRewardModel]:
     """Three step reward models of one policy: outcomes at every look, at the end alone, and re-rolls."""
     seeds = range(5_000_000 + 10_000 * seed, 5_000_000 + 10_000 * seed + tries)
     tried = rollout(policy, env, seeds, seed=seed, limits=cut)
@@ -154,7 +153,7 @@ def uniform(episodes: Sequence[Episode], truth: Truth) -> list[np.ndarray]:
 
 
 def maze_credit(
-    policy, seed: int, tasks: int = 4, tries: int = 8
+    policy, seed: int, tasks: int = 4, tries: int = 8, fit: dict = FIT
 ) -> tuple[list[Episode], dict[str, list[np.ndarray]]]:
     """Tries of a T-maze, and what each method credits their turns with; the exact credit is among them."""
     world, cut = tmaze(CELLS), limits(CELLS)
@@ -175,7 +174,7 @@ def maze_credit(
         "re-rolls (VinePPO)": by_rerolls(policy, env, tried, turn_starts, 8, seed, cut),
         "re-rolls by three turns (SPO)": by_rerolls(policy, env, tried, third_turns, 8, seed, cut),
     }
-    for name, model in learned(policy, env, seed, cut).items():
+    for name, model in learned(policy, env, seed, cut, **fit).items():
         found[name] = [2 * c for c in model(tried)]  # a chance of success to a reward of ±1
     return tried, found
 
