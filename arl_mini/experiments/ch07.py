@@ -8,13 +8,14 @@ from functools import cache
 
 import numpy as np
 
-from .. import envs, evaluate, models
+from .. import envs, evaluate, models, ops
 from ..algorithms import ETO, GRPO
 from ..algorithms.dpo import Pair
-from ..batch import Episode
+from ..batch import Episode, collate
 from ..capabilities.pairs import won_and_lost
 from ..capabilities.planning import Milestones, PlanFirst, PlanGate
 from ..imitate import imitate
+from ..models.score import score
 from ..models.tiny import TinyConfig, TinyLM
 from ..rollout import Limits, rollout
 from ..train import train
@@ -67,16 +68,31 @@ def trajectory_pairs(seed: int, most: int = 2) -> list[Pair]:
 
 @dataclass(frozen=True)
 class OnPairs:
-    """DPO on whole episodes, won against lost, as ETO does; offline."""
+    """ETO on logged pairs: `wins` updates of imitation, then `updates` on won against lost, 32 rows each.
 
-    updates: int = 40
-    lr: float = 3e-4
+    The last record holds by how much the mean log-probability of a token of won and of lost episodes moved, nats.
+    """
+
+    wins: int = 20
+    updates: int = 20
+    lr: float = 5e-5
 
     def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
-        algorithm = ETO(pairs=trajectory_pairs(seed), expert=False)
+        yield from OnWins(self.wins)(policy, seed)
+        pairs = trajectory_pairs(seed)
+        before = [chance(policy, side[:64]) for side in zip(*pairs)]
         settings = dict(steps=self.updates, prompts=16, lr=self.lr, limits=LIMITS, seed=seed) | changes
-        for record in train(policy, CRAFT, algorithm, **settings):
-            yield {"step": record.step, "loss": record.loss}
+        for record in train(policy, CRAFT, ETO(pairs=pairs, expert=False, beta=0.5), **settings):
+            yield {"step": self.wins + record.step, "loss": record.loss}
+        won, lost = (chance(policy, side[:64]) - b for side, b in zip(zip(*pairs), before))
+        yield {"step": self.wins + self.updates + 1, "won": won, "lost": lost}
+
+
+@torch.no_grad()
+def chance(policy, episodes) -> float:
+    """Mean log-probability of a sampled token of these episodes."""
+    batch = collate(episodes)
+    return float(ops.token_mean(score(policy, batch).logp, batch.mask))
 
 
 @dataclass(frozen=True)
@@ -199,9 +215,14 @@ EXPERIMENTS = {
         seeds=THREE,
     ),
     f"{NAME}/internal": Experiment(
-        "The same 1,024 episodes: won against lost (ETO), the won ones imitated; and as many for online RL.",
+        "The same 1,024 episodes: wins imitated and then pairs (ETO), either alone; and as many for online RL.",
         "craft-novice",
-        {"ETO": OnPairs(), "imitation of wins": OnWins(), "online GRPO": ByReward(CRAFT, GRPO(), ONLINE)},
+        {
+            "ETO": OnPairs(),
+            "imitation of wins": OnWins(),
+            "pairs alone": OnPairs(0, 40, 1e-4),
+            "online GRPO": ByReward(CRAFT, GRPO(), ONLINE),
+        },
         measure_craft,
         seeds=THREE,
     ),

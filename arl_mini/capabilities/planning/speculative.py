@@ -3,8 +3,13 @@ picks how many.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import torch
+
+from ... import ops
+from ...batch import Episode, collate
+from ...models.score import score
 from ...rollout import Limits, Row, Sampling, start
 from ..ahead import propose
 
@@ -54,16 +59,13 @@ def traces(
 
 def _drafted(drafter, rows, wanted, most: int, limits: Limits) -> tuple[list[int], list[float]]:
     """How many greedy drafts from each row are what the target says, and how likely the first draft was."""
-    import math
-
-    agreed, sure, now = [0] * len(rows), [0.0] * len(rows), list(rows)
-    live = list(range(len(rows)))
+    agreed, now, live = [0] * len(rows), list(rows), list(range(len(rows)))
     for ahead in range(most):
-        made = propose(drafter, [now[i] for i in live], 1, sampling=Sampling(temperature=1e-3), limits=limits)
+        made = propose(drafter, [now[i] for i in live], 1, sampling=GREEDY, limits=limits)
+        if ahead == 0:
+            sure = _likely(drafter, [draft.row.episode for (draft,) in made])
         going = []
         for i, (draft,) in zip(live, made):
-            if ahead == 0:
-                sure[i] = math.exp(draft.logp)
             if draft.said == wanted[i][ahead]:
                 agreed[i], now[i] = ahead + 1, draft.row
                 if ahead + 1 < len(wanted[i]):
@@ -72,6 +74,14 @@ def _drafted(drafter, rows, wanted, most: int, limits: Limits) -> tuple[list[int
         if not live:
             break
     return agreed, sure
+
+
+@torch.no_grad()
+def _likely(drafter, episodes: Sequence[Episode]) -> list[float]:
+    """The probability, at temperature 1, of what was said in the last turn of each episode."""
+    batch = collate([replace(e, temperature=1.0) for e in episodes], drafter.device)
+    last = (batch.turn == batch.turn.amax(1, keepdim=True)) & (batch.mask > 0)
+    return ops.row_sum(score(drafter, batch).logp, last.float()).exp().tolist()
 
 
 @dataclass(frozen=True)
