@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import torch
 
 from .. import envs, evaluate, models, ops
 from ..algorithms import ETO, GRPO
