@@ -16,7 +16,7 @@ from .kinds import ByImitation, ByReward, Experiment
 
 SHORT = Limits(turn_tokens=8, turns=1, total=64)
 TURNS = Limits(turn_tokens=8, turns=4, total=96)
-READ = dict(steps=40, prompts=32, tries=8, lr=5e-4, limits=SHORT)
+READ = dict(steps=30, prompts=24, tries=8, lr=5e-4, limits=SHORT)
 ACT = dict(steps=50, prompts=16, tries=8, lr=1e-3, limits=TURNS)
 SEEDS = (10, 11, 12)
 HINTED = envs.Glimpse(scale=2, hint=0.9)  # training; measured on HINTS, right in 7 of 10
@@ -39,15 +39,15 @@ def paying(env: envs.Glimpse, pay: str) -> envs.Glimpse:
 
 
 def measure_sums(policy) -> dict[str, float]:
-    """512 held-out sums: right in the end, digits named right."""
-    tried = evaluate.episodes(policy, SUMS, 512, limits=SHORT)
+    """384 held-out sums: right in the end, digits named right."""
+    tried = evaluate.episodes(policy, SUMS, 384, limits=SHORT)
     named = [e.infos[-1].get("share", 0.0) for e in tried]
     return {"success": share([e.success for e in tried]), "named": share(named)}
 
 
 def measure_boxes(policy) -> dict[str, float]:
-    """512 held-out boxes: mean IoU, share above 0.5, mean area in pixels, and how much of the ink's box is covered."""
-    tried = evaluate.episodes(policy, BOXES, 512, limits=SHORT)
+    """256 held-out boxes: mean IoU, share above 0.5, mean area in pixels, and how much of the ink's box is covered."""
+    tried = evaluate.episodes(policy, BOXES, 256, limits=SHORT)
     last = [e.infos[-1] for e in tried]
     covered = rollout(policy, paying(BOXES, "covered"), [e.seed for e in tried], limits=SHORT)
     return {
@@ -95,17 +95,17 @@ def looked(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def measure_looks(policy) -> dict[str, float]:
-    """512 held-out tasks with the tool, and the same ones without it."""
-    passive = evaluate.episodes(policy, FAR, 512, limits=TURNS)
-    return looked(evaluate.episodes(policy, LOOKS, 512, limits=TURNS)) | {"passive": share([e.success for e in passive])}
+    """256 held-out tasks with the tool, and the same ones without it."""
+    passive = evaluate.episodes(policy, FAR, 256, limits=TURNS)
+    return looked(evaluate.episodes(policy, LOOKS, 256, limits=TURNS)) | {"passive": share([e.success for e in passive])}
 
 
 # --- tools and curiosity --------------------------------------------------------------------------------------
 
 
 def measure_tools(policy) -> dict[str, float]:
-    """512 held-out tasks: success, share with a call, share with each tool, success after a call and at once."""
-    tried = evaluate.episodes(policy, TOOLS, 512, limits=TURNS)
+    """256 held-out tasks: success, share with a call, share with each tool, success after a call and at once."""
+    tried = evaluate.episodes(policy, TOOLS, 256, limits=TURNS)
     calls = [e.infos[-1]["calls"] for e in tried]
     return {
         "success": share([e.success for e in tried]),
@@ -131,8 +131,8 @@ def blinded(policy, env: envs.Glimpse, tasks: int = 512) -> float:
 
 
 def measure_hints(policy) -> dict[str, float]:
-    """1,024 held-out names with a hint: right where it is right and where it is wrong, the hint copied; and without eyes."""
-    tried = evaluate.episodes(policy, HINTS, 1024, limits=SHORT)
+    """768 held-out names with a hint: right where it is right and where it is wrong, the hint copied; and without eyes."""
+    tried = evaluate.episodes(policy, HINTS, 768, limits=SHORT)
     last = [e.infos[-1] for e in tried]
     wrong = [i for i in last if i.get("hint_right") is False]
     right = [i for i in last if i.get("hint_right")]
@@ -173,7 +173,7 @@ EXPERIMENTS = {
         "glimpse-novice",
         {
             "passive": ByReward(FAR, GRPO(), ACT | dict(steps=80)),
-            "passive, shown answers": ByImitation(FAR, 4096, dict(steps=120, rows=128, lr=2e-3)),
+            "passive, shown answers": ByImitation(FAR, 3072, dict(steps=120, rows=128, lr=2e-3)),
             "outcome only": ByReward(LOOKS, GRPO(), ACT),
             "grounded": ByReward(LOOKS, Grounded(bonus=0.5), ACT),
         },
