@@ -34,16 +34,16 @@ THREE = FRESH_SEEDS[:3]
 GATE = dict(steps=20, prompts=12, tries=8, lr=1e-3, limits=GRIDDED)
 
 
-def measure_gate(policy) -> dict[str, float]:
+def measure_gate(policy, tasks: int = 128) -> dict[str, float]:
     """Net return on 128 mazes under each rule; where it decides itself, share of tasks with a plan, open and
     walled.
     """
     found = {}
     for when in ("free", "always", "never"):
-        tried = evaluate.episodes(policy, PlanGate(when), 128, limits=GRIDDED)
+        tried = evaluate.episodes(policy, PlanGate(when), tasks, limits=GRIDDED)
         found[f"return_{when}"] = float(np.mean([e.reward for e in tried]))
     for name, walled in (("open", 0.0), ("walled", 1.0)):
-        tried = evaluate.episodes(policy, PlanGate(walled=walled), 64, limits=GRIDDED)
+        tried = evaluate.episodes(policy, PlanGate(walled=walled), tasks // 2, limits=GRIDDED)
         found[f"{name}_success"] = float(np.mean([e.success for e in tried]))
         found[f"{name}_plans"] = float(np.mean([e.infos[-1]["plans"] > 0 for e in tried]))
     return found

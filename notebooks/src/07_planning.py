@@ -183,7 +183,8 @@ live
 # %%
 records = await live.done()
 kinds = {"novice": models.load("grid-novice"), f"after {len(records)} updates": walker}
-pd.DataFrame({name: ch07.measure_gate(policy) for name, policy in kinds.items()}).round(2)
+tasks = budget.pick(smoke=8, cpu=128, gpu=512)
+pd.DataFrame({name: ch07.measure_gate(policy, tasks) for name, policy in kinds.items()}).round(2)
 
 # %% [markdown]
 # **Claims**, in every seed: the share of mazes with a plan is more than 0.3 higher in walled than in open ones (1); its net
