@@ -69,9 +69,10 @@ def insert_calls(
 
     The filter is `gain ≥ τ`; to fine-tune on what it keeps is `imitate`. texts: of one turn, as `demonstrate`
     makes.
-    Source: Schick et al. 2023 (arXiv 2302.04761), §2 (places, filter) and Appendix A (weights).
+    Source: Schick et al. 2023 (arXiv 2302.04761), §2 (places, filter) and §4.1 (weights).
     Departs from the paper: the call stands where it was sampled, not before the whole text, since this policy
-    knows how calls look; the tokens of a result are not trained on.
+    knows how calls look; w is divided by its sum over the tokens that are there, of which the paper has plenty;
+    the tokens of a result are not trained on.
     """
     spots = [(i, at) for i, found in enumerate(_spots(policy, texts, places, floor)) for at in found]
     begun = [_pieced(policy, texts[i], (texts[i].tokens[:at], 0), (ACT, 0)) for i, at in spots]
@@ -83,9 +84,9 @@ def insert_calls(
     heard = [e.said(0) for e in run(policy, rows, streams, sampling=Sampling(), limits=limits)]
     calls = dict.fromkeys((*spots[n // tries], ACT + said) for n, said in enumerate(heard))
     answered = [(i, at, call, box.answer(call)) for i, at, call in calls]
-    sound = [(i, at, call, r.text) for i, at, call, r in answered if not r.info.get("malformed")]
-    gains = _gains(policy, texts, sound)
-    return [Insertion(*c, gain, _inserted(policy, texts, *c)) for c, gain in zip(sound, gains, strict=True)]
+    made = [(i, at, call, r.text) for i, at, call, r in answered if not r.info.get("malformed")]
+    gains = _gains(policy, texts, made)
+    return [Insertion(*c, gain, _inserted(policy, texts, *c)) for c, gain in zip(made, gains, strict=True)]
 
 
 def _spots(policy, texts: Sequence[Episode], places: int, floor: float) -> list[list[int]]:
