@@ -14,16 +14,16 @@ Cell = tuple[int, int]
 class Robots(Env):
     """Multi-agent path finding for two: bring both robots to their places in as few turns as possible.
 
-    The task: ` first 0 2 to 3 1 . second 1 1 to 0 3`, columns and rows counted from the upper left. One
-    command moves both: `left up` moves the first to the left and the second up; `stay` is a move too. Who
-    would leave the floor stays. If both would stand on one cell, or change places, neither moves. Both must
-    stand on their places at once. The reward comes at the end: 1 less 0.1 for each turn beyond the shortest
-    way, at least 0.1, and 0 where `limit` turns did not suffice.
+    The task tells how far each has to go, and where the second stands, seen from the first:
+    ` first right 3 up 1 . second here . between left 1 down 2`. One command moves both: `left up` moves the first
+    to the left and the second up; `stay` is a move too. Who would leave the floor stays. If both would stand on one
+    cell, or change places, neither moves. Both must stand on their places at once. The reward comes at the end: 1 less
+    0.1 for each turn beyond the shortest way, at least 0.1, and 0 where `limit` turns did not suffice.
 
-    A sample: `<user> first 0 0 to 1 0 . second 3 3 to 3 2<bot><act> right up</act>` and the reward is 1.
+    A sample: `<user> first right 1 . second up 1 . between right 3 down 3<bot><act> right up</act>` and the reward is 1.
     """
 
-    words = " first second to . stay left right up down no error say act"
+    words = " first second between here . stay left right up down no error say act"
 
     def __init__(self, size: int = 4, limit: int = 12):
         if not 2 <= size <= 9:
@@ -42,8 +42,9 @@ class Robots(Env):
         return self._look()
 
     def _look(self) -> str:
-        told = zip(("first", "second"), self.at, self.goals)
-        return " .".join(f" {name} {x} {y} to {a} {b}" for name, (x, y), (a, b) in told)
+        (first, second), (here, there) = self.at, self.goals
+        ways = {"first": (first, here), "second": (second, there), "between": (first, second)}
+        return " .".join(f" {name}{_way(*ends)}" for name, ends in ways.items())
 
     def step(self, said: str) -> Reply:
         self.turns += 1
@@ -81,10 +82,18 @@ class Robots(Env):
 
     def render_chat(self) -> str:
         return (
-            "Two robots stand on a small floor; each has a place to go to, given as column and row from the upper "
-            "left. One command moves both, the first robot's move before the second's, out of stay, left, right, up, "
-            "down: for example <act> left up </act>. They may not meet on a cell or change places. Be quick."
+            "Two robots stand on a small floor; you are told how far each has to go, and where the second stands seen "
+            "from the first. One command moves both, the first robot's move before the second's, out of stay, left, "
+            "right, up, down: for example <act> left up </act>. They may not meet on a cell or change places. Be quick."
         )
+
+
+def _way(start: Cell, end: Cell) -> str:
+    """From a cell to another in words: ` right 3 up 1`, or ` here`."""
+    (x, y), (a, b) = start, end
+    across = f" {'right' if a > x else 'left'} {abs(a - x)}" if a != x else ""
+    along = f" {'down' if b > y else 'up'} {abs(b - y)}" if b != y else ""
+    return across + along or " here"
 
 
 def moved(size: int, at: tuple[Cell, Cell], moves) -> tuple[Cell, Cell]:

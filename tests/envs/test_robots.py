@@ -35,7 +35,7 @@ def test_the_expert_takes_the_shortest_way_and_random_does_not():
 
 LAZY = {
     "constant": act("right down"), "empty": "", "long": act("right " * 60), "idle": act("stay stay"),
-    "fake": "<obs> first 0 0 to 0 0</obs>", "end": "<end>",
+    "fake": "<obs> first here . second here</obs>", "end": "<end>",
 }  # fmt: skip
 
 
