@@ -195,6 +195,7 @@ class StepCredit(GRPO):
 
     A_it = A_i + λ (p_ik − mean_S p) / (std_S p + 1e-6) for the tokens t of turn k
 
+    std False leaves the second division out: a z-score makes noise as large as news where nothing happened.
     p_ik = pay(episodes)[i][k]; S = the turns of the task's tries of the same kind(episode, k), by default
     all; λ = coef. The differences of a `StepRewardModel` are an estimate of the turn's advantage.
     Source: the two-level advantage of RLVMR (Zhang et al. 2025, arXiv 2507.22844), where a kind is a tag.
@@ -204,6 +205,7 @@ class StepCredit(GRPO):
 
     pay: Pay = nothing
     coef: float = 1.0
+    std: bool = True
     kind: Callable[[Episode, int], Hashable] = _alike
 
     def advantages(self, batch: Batch) -> Tensor:
@@ -212,5 +214,5 @@ class StepCredit(GRPO):
         keys = [(int(batch.group[i]), self.kind(batch.episodes[i], k)) for i, k in places]
         group = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], device=paid.device)
         step = torch.zeros_like(paid)
-        step[taken] = ops.group_zscore(paid[taken], group)
+        step[taken] = (ops.group_zscore if self.std else ops.group_center)(paid[taken], group)
         return super().advantages(batch) + self.coef * over_tokens(step, batch.mask, batch.turn)

@@ -7,8 +7,10 @@ import numpy as np
 
 from .. import envs, evaluate, models
 from ..algorithms import DPO, GRPO, SDPO, GiGPO, Reinforce
+from ..algorithms.base import Algorithm
 from ..algorithms.dpo import Pair
-from ..batch import Episode
+from ..algorithms.rerolls import turn_starts
+from ..batch import Batch, Episode
 from ..capabilities.credit import Paid, StepCredit, peer_credit
 from ..capabilities.credit_advice import Advised, StrategyGRPO, advice_only, hinted
 from ..capabilities.credit_pairs import branched, middle
@@ -16,6 +18,7 @@ from ..capabilities.credit_rules import refused, repeats, rule_tags, tag_of
 from ..envs.errand import TAGS, Errand
 from ..formal import tmaze
 from ..rollout import Limits, rollout
+from . import kinds
 from .ch05 import room_and_key
 from .ch13_arms import (
     ByPairs,
@@ -104,6 +107,20 @@ def place(episode: Episode, turn: int) -> tuple[str, bool]:
     return info["room"], info["holding"]
 
 
+def by_word(batch: Batch, kinds: dict[str, Algorithm]) -> dict[str, dict[str, float]]:
+    """The mean advantage of turns by the tag they name, a column an algorithm."""
+    table = {}
+    for name, kind in kinds.items():
+        adv = kind.advantages(batch)
+        turns = [
+            (tag_of(e, k), float(adv[i, at]))
+            for i, e in enumerate(batch.episodes)
+            for k, at in enumerate(turn_starts(e))
+        ]
+        table[name] = {tag: float(np.mean([a for t, a in turns if t == tag])) for tag in TAGS}
+    return table
+
+
 def map_advice(episodes: Sequence[Episode]) -> list[Episode]:
     """The strategist's view of each."""
     return [advice_only(e) for e in episodes]
@@ -152,7 +169,7 @@ def on_errand(algorithm: GRPO, **changes):
     return look_at(habits, ByReward(Errand(), algorithm, ERRAND | changes))
 
 
-REAL = ByReward(HOUSE, GiGPO(), dict(steps=20, prompts=4, tries=8, lr=1e-5, limits=Limits(24, 14, 1200)))
+REAL = ByReward(HOUSE, GiGPO(), kinds.REAL | {"limits": Limits(turn_tokens=24, turns=14, total=1200)})
 
 EXPERIMENTS = {
     f"{NAME}/corridor": Experiment(
@@ -181,6 +198,17 @@ EXPERIMENTS = {
             "GiGPO": Spending(ByReward(HOUSE, GiGPO(state=room_and_key), QUEST)),
             "peers' differences": Spending(ByReward(HOUSE, StepCredit(pay=peer_credit(room_and_key)), QUEST)),
             "AgentPRM": Learned(ByReward(HOUSE, StepCredit(), QUEST), FromRerolls(128, 3, 2), FIT),
+        },
+        measure_nothing,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/quest_undivided": Experiment(
+        "The same learned process reward, its differences not divided by their standard deviation.",
+        "quest-novice",
+        {
+            "AgentPRM, undivided": Learned(
+                ByReward(HOUSE, StepCredit(std=False, coef=3.0), QUEST), FromRerolls(128, 3, 2), FIT
+            ),
         },
         measure_nothing,
         seeds=FRESH_SEEDS[:3],

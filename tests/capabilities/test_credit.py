@@ -125,6 +125,17 @@ def test_turns_are_compared_within_task_and_kind(errands, kind):
     assert bool((step[batch.mask == 0] == 0).all())
 
 
+def test_undivided_small_differences_stay_small(errands):
+    batch = collate(errands)
+    rng = np.random.default_rng(1)
+    pays = {id(e): 0.001 * rng.normal(size=e.turns) for e in errands}
+    step = {}
+    for std in (True, False):
+        algorithm = credit.StepCredit(pay=lambda episodes: [pays[id(e)] for e in episodes], std=std)
+        step[std] = (algorithm.advantages(batch) - GRPO().advantages(batch)).abs().max()
+    assert step[False] < 0.005 < 1 < step[True]
+
+
 def test_a_potential_difference_leaves_grpo_as_it_is(errands):
     from arl_mini.experiments import ch13
 
