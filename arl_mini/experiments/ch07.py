@@ -31,7 +31,7 @@ THREE = FRESH_SEEDS[:3]
 
 # --- when to plan -----------------------------------------------------------------------------------------
 
-GATE = dict(steps=20, prompts=12, tries=8, lr=1e-3, limits=GRIDDED)
+GATE = dict(steps=20, prompts=8, tries=8, lr=1e-3, limits=GRIDDED)
 
 
 def measure_gate(policy, tasks: int = 128) -> dict[str, float]:
@@ -121,7 +121,7 @@ def measure_craft(policy) -> dict[str, float]:
 
 PLANS = dict(steps=20, prompts=12, tries=8, lr=7e-4, limits=Limits(turn_tokens=36, turns=1, total=80))
 PILOT = dict(steps=60, prompts=16, tries=8, lr=7e-4, limits=TURNS)
-TOKENS = 40_000
+TOKENS = 25_000
 
 
 def measure_plans(policy) -> dict[str, float]:
@@ -165,7 +165,7 @@ def measure_depth_3(policy) -> dict[str, float]:
 
 # --- Planner-R1: shaping by size --------------------------------------------------------------------------
 
-SIZED = dict(steps=12, prompts=8, tries=8, lr=1e-3, limits=LIMITS)
+SIZED = dict(steps=10, prompts=8, tries=8, lr=1e-3, limits=LIMITS)
 SMALL = dict(width=32, layers=1, heads=1, hidden=96)  # 0.02M parameters, a fifth of nano
 
 
@@ -235,7 +235,7 @@ EXPERIMENTS = {
         seeds=THREE,
     ),
     f"{NAME}/pilot": Experiment(
-        "Depth 3 by outcome reward up to 40,000 sampled tokens, with a plan first and without.",
+        "Depth 3 by outcome reward up to 25,000 sampled tokens, with a plan first and without.",
         "craft-novice",
         {
             "plan first": UpTo(ByReward(PlanFirst((3, 3)), GRPO(), PILOT)),

@@ -370,7 +370,7 @@ claim("2: short plans that reach nothing", (bare["commands"] < first["commands"]
 # ## 9 · Plan first, then act
 #
 # **PilotRL** (with AdaPlan) writes a global plan, then executes it, and trains both together. Here GRPO on the outcome, depth
-# 3, up to 40,000 sampled tokens; the plan's tokens count. **Claim:** after as many tokens, the policy that plans first wins
+# 3, up to 25,000 sampled tokens; the plan's tokens count. **Claim:** after as many tokens, the policy that plans first wins
 # more than the one that does not, in every seed.
 
 # %% tags=["nbval-check-output"]
@@ -392,7 +392,7 @@ lab.curves(runs.curves, x="spent", y="success", smooth=2).set_xlabel("sampled to
 #
 # **Planner-R1** reports that dense, shaped rewards help small models most. `Milestones` pays half of the reward for every
 # turn that brings the goal nearer than it was. A nano policy (0.12M parameters) and one of about a fifth of its size, which was
-# taught by the novice's own episodes, train twelve updates either way. **Claim:** what the milestones add to final
+# taught by the novice's own episodes, train ten updates either way. **Claim:** what the milestones add to final
 # success is more for the small one, on average over seeds.
 
 # %% tags=["nbval-check-output"]
