@@ -11,6 +11,7 @@ from .. import pictures
 from ..capabilities.perception import curiosity
 from ..lab.check import Trial, show
 from . import Exercise, Wrong, changed, numbers
+from .ch12_audio import EXERCISES as SOUND
 
 # --- 12.1 -------------------------------------------------------------------------------------------------
 
@@ -259,5 +260,6 @@ EXERCISES = (
             Wrong(changed(curious, "bonus * eager", "bonus * (eager > 0)"), "pays a bonus that does not fade", "own group"),
         ),
     ),
+    *SOUND,
 )
 # fmt: on
