@@ -1,5 +1,6 @@
 """Chapter 12, sound and drawing: the word error rate, and which tokens belong to the plan."""
 
+import math
 import random
 
 from ..lab.check import Trial, same, show
@@ -46,13 +47,15 @@ def check_word_error_rate(trial: Trial) -> str:
             FEWEST,
         )
         came = float(numbers(trial, trial.answer(list(said), list(heard)), ()))
-        if abs(came - changes / len(said)) > 1e-9:
+        if not abs(came - changes / len(said)) <= 1e-9:  # nan is wrong, too
             trial.fail(f"{came:.4f}", _why(came, said, heard))
     return "120 random pairs, against all alignments tried one by one"
 
 
 def _why(came: float, said: list[str], heard: list[str]) -> str:
     """A hint, with more for mistakes that are easy to tell."""
+    if not math.isfinite(came):
+        return FEWEST
     if abs(came * max(1, len(heard)) - _alignments(said, heard)) < 1e-9:
         return f"{FEWEST} Yours seem to be divided by the words heard."
     if sum(a != b for a, b in zip(said, heard)) + abs(len(said) - len(heard)) == round(came * len(said)):
