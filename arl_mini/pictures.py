@@ -1,10 +1,10 @@
 """Pictures as tokens: a patch of 4×4 pixels is one token, and its id holds the pixels and the place.
 
-A world writes a picture into its text, patch by patch: `<patch 0 2 0013567700000000>` is the patch in row 0, column 2,
-with its 16 pixels from left to right and down, each a grey level from 0 to 7. The tokenizer of the tiny models makes
-one id of it; a `models.patches.PatchEncoder` makes a vector of that id, where a word would be looked up. So the
-tokens of an episode carry its pictures, in the prompt and in any observation, and rollout, batch, scoring and training
-need not know of them. To a text-only model the same text is just text.
+A world writes a picture into its text, patch by patch: `<patch 0 2 0013567700000000>` is the patch in row 0,
+column 2, with its 16 pixels from left to right and down, each a grey level from 0 to 7. The tokenizer of the
+tiny models makes one id of it; a `models.patches.PatchEncoder` makes a vector of that id, where a word would
+be looked up. So the tokens of an episode carry its pictures, in the prompt and in any observation, and
+rollout, batch, scoring and training need not know of them. To a text-only model the same text is just text.
 """
 
 import re
@@ -14,7 +14,10 @@ import numpy as np
 
 SIDE, LEVELS, PLACES = 4, 8, 32  # pixels a side, grey levels, rows and columns of patches
 MARK = 1 << 62  # set in the id of a patch, far above any vocabulary
-ROW, COLUMN = 53, 48  # where the place stands in an id; below it the pixels, three bits each, the first one lowest
+ROW, COLUMN = (
+    53,
+    48,
+)  # where the place stands in an id; below it the pixels, three bits each, the first one lowest
 PATCH = re.compile(r"<patch (0|[12]?[1-9]|[123]0|31) (0|[12]?[1-9]|[123]0|31) ([0-7]{16})>")
 
 
@@ -25,7 +28,9 @@ def write(levels: np.ndarray, at: tuple[int, int] = (0, 0)) -> str:
     """
     levels = np.asarray(levels)
     if levels.ndim != 2 or levels.size == 0 or any(n % SIDE for n in levels.shape):
-        raise ValueError(f"expected a picture (H, W) with sides that are multiples of {SIDE}, got {levels.shape}")
+        raise ValueError(
+            f"expected a picture (H, W) with sides that are multiples of {SIDE}, got {levels.shape}"
+        )
     if not np.issubdtype(levels.dtype, np.integer) or levels.min() < 0 or levels.max() >= LEVELS:
         raise ValueError(f"expected whole grey levels 0 to {LEVELS - 1}; hint: `grey` makes them")
     rows, columns = (n // SIDE for n in levels.shape)
@@ -33,7 +38,9 @@ def write(levels: np.ndarray, at: tuple[int, int] = (0, 0)) -> str:
         raise ValueError(f"{rows}×{columns} patches from {at} leave the {PLACES}×{PLACES} places there are")
     cut = levels.reshape(rows, SIDE, columns, SIDE).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
     return "".join(
-        f"<patch {at[0] + r} {at[1] + c} {''.join(map(str, cut[r, c]))}>" for r in range(rows) for c in range(columns)
+        f"<patch {at[0] + r} {at[1] + c} {''.join(map(str, cut[r, c]))}>"
+        for r in range(rows)
+        for c in range(columns)
     )
 
 
@@ -44,7 +51,7 @@ def read(text: str) -> list[tuple[int, int, np.ndarray]]:
 
 
 def assemble(text: str) -> np.ndarray:
-    """The picture (H, W) that the patches in a text make, from its first to its last row and column; gaps are black."""
+    """The picture (H, W) that the patches in a text make, from first to last row and column; gaps are black."""
     patches = read(text)
     if not patches:
         raise ValueError(f"no patch in {text!r:.60}")
@@ -74,7 +81,9 @@ def encode(text: str, plain: Callable[[str], Sequence[int]]) -> tuple[int, ...]:
 
 
 def _id(found: re.Match) -> int:
-    return MARK | int(found[1]) << ROW | int(found[2]) << COLUMN | int(found[3][::-1], LEVELS)  # octal: three bits a pixel
+    return (
+        MARK | int(found[1]) << ROW | int(found[2]) << COLUMN | int(found[3][::-1], LEVELS)
+    )  # octal: three bits a pixel
 
 
 def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
@@ -95,14 +104,18 @@ def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
 
 # --- what may be done to a picture ------------------------------------------------------------------------
 
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; right and bottom are the first ones outside
+Box = tuple[
+    int, int, int, int
+]  # left, top, right, bottom in pixels; right and bottom are the first ones outside
 
 
 def shrink(picture: np.ndarray, scale: int) -> np.ndarray:
     """The means of squares of scale×scale pixels, (H / scale, W / scale)."""
     height, width = picture.shape
     if scale < 1 or height % scale or width % scale:
-        raise ValueError(f"cannot shrink {height}×{width} pixels by {scale}: both sides must be multiples of it")
+        raise ValueError(
+            f"cannot shrink {height}×{width} pixels by {scale}: both sides must be multiples of it"
+        )
     return picture.reshape(height // scale, scale, width // scale, scale).mean((1, 3))
 
 

@@ -1,7 +1,8 @@
 """Perception as action: pay for a look that lands, keep a policy curious, make answers turn with the picture.
 
-What may be done to a picture (`look`, `crop`, `mark`, `shrink`, `iou`) is in `arl_mini.pictures`; the world Glimpse offers it
-as tools. Here are the rewards that make a policy use them, each as GRPO with another `plan` or `reward`.
+What may be done to a picture (`look`, `crop`, `mark`, `shrink`, `iou`) is in `arl_mini.pictures`; the world
+Glimpse offers it as tools. Here are the rewards that make a policy use them, each as GRPO with another `plan`
+or `reward`.
 """
 
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from ..pictures import MARK, crop, iou, look, mark, shrink
 from ..rewards import at_end, judged
 
 __all__ = [
-    "Curious", "Grounded", "PicturePAPO", "ViewConsistency", "consistent", "crop", "curiosity", "ground_reward", "iou", "look", "mark",
-    "reliance", "shrink", "tool_calls",
+    "Curious", "Grounded", "PicturePAPO", "ViewConsistency", "consistent", "crop", "curiosity", "ground_reward", "iou",
+    "look", "mark", "reliance", "shrink", "tool_calls",
 ]  # fmt: skip
 
 
@@ -35,17 +36,20 @@ def tool_calls(episode: Episode) -> float:
 
 def ground_reward(episode: Episode, least: float = 0.5) -> float:
     """1.0 if a look of the episode covers what was asked for with an IoU of at least `least`, else 0.0."""
-    return float(any(overlap >= least for overlap in episode.infos[-1].get("looks", ())) if episode.infos else False)
+    return float(
+        any(overlap >= least for overlap in episode.infos[-1].get("looks", ())) if episode.infos else False
+    )
 
 
 @dataclass(frozen=True)
 class Grounded(GRPO):
     """GRPO with a bonus for evidence: R_i = r_i + α g_i.
 
-    r_i is what the world paid, α = bonus, g_i = judge(episode) in [0, 1].
-    Source: the idea of a grounding reward beside the answer's, as in GRIT (Fan et al. 2025, arXiv 2505.15879).
-    Differs from GRPO in: reward. Departs from the paper: GRIT rewards the form of boxes in the text, not their place; here the
-    world knows where the evidence is. With bonus = 0 it is outcome-only, as DeepEyes (arXiv 2505.14362) and Ground-R1 train.
+    r_i is what the world paid, α = bonus, g_i = judge(episode) in [0, 1]. Source: the idea of a grounding
+    reward beside the answer's, as in GRIT (Fan et al. 2025, arXiv 2505.15879). Differs from GRPO in: reward.
+    Departs from the paper: GRIT rewards the form of boxes in the text, not their place; here the world knows
+    where the evidence is. With bonus = 0 it is outcome-only, as DeepEyes (arXiv 2505.14362) and Ground-R1
+    train.
     """
 
     bonus: float = 0.5
@@ -60,7 +64,7 @@ class Grounded(GRPO):
 
 
 def curiosity(used: Tensor, group: Tensor, least: float) -> Tensor:
-    """max(least − rate, 0) for tries that used a tool, 0 for the others, (B,); rate: share of the group's tries that did."""
+    """max(least − rate, 0) for tries that used a tool, else 0, (B,); rate: share of their group that did."""
     _, index = torch.unique(group, return_inverse=True)
     used = used.float()
     counts = torch.zeros(int(index.max()) + 1, device=used.device)
@@ -72,10 +76,10 @@ def curiosity(used: Tensor, group: Tensor, least: float) -> Tensor:
 class Curious(GRPO):
     """Pixel Reasoner's reward: R_i = r_i + α max(H − ρ_g, 0) 1[n_i > 0] − β max(n_i − N, 0).
 
-    n_i: tool calls of try i; ρ_g: share of its group's tries that called one; α = bonus, H = least, β = price, N = most.
-    The bonus fades by itself: it is 0 for a group of which the share H uses a tool.
-    Source: Su et al. 2025 (arXiv 2505.15966), Pixel Reasoner. Differs from GRPO in: reward.
-    Departs from the paper: the rate is that of the group of this step (the paper's: of the query's rollouts).
+    n_i: tool calls of try i; ρ_g: share of its group's tries that called one; α = bonus, H = least, β =
+    price, N = most. The bonus fades by itself: it is 0 for a group of which the share H uses a tool. Source:
+    Su et al. 2025 (arXiv 2505.15966), Pixel Reasoner. Differs from GRPO in: reward. Departs from the paper:
+    the rate is that of the group of this step (the paper's: of the query's rollouts).
     """
 
     bonus: float = 0.5
@@ -85,7 +89,9 @@ class Curious(GRPO):
 
     def reward(self, batch: Batch) -> Batch:
         calls = judged(batch.episodes, tool_calls).to(batch.rewards)
-        extra = self.bonus * curiosity(calls > 0, batch.group, self.least) - self.price * (calls - self.most).clamp(min=0)
+        extra = self.bonus * curiosity(calls > 0, batch.group, self.least) - self.price * (
+            calls - self.most
+        ).clamp(min=0)
         return batch.set(rewards=batch.rewards + at_end(extra, batch.mask))
 
 
@@ -104,9 +110,9 @@ class ViewConsistency(GRPO):
 
     R_i = r_i + α c_i,   c_i = 1 where try i of one view and try i of its mirror image are opposite
 
-    plan: half of the prompts, each in both views, one group a view; twins share batch.pair. α = bonus; 0: the same rows
-    without the bonus, the baseline. Source: Wang and Ling 2025 (arXiv 2506.01371), SVQA-R1.
-    Differs from GRPO in: plan, reward. Departs from the paper: its views are perturbed photographs.
+    plan: half of the prompts, each in both views, one group a view; twins share batch.pair. α = bonus; 0: the
+    same rows without the bonus, the baseline. Source: Wang and Ling 2025 (arXiv 2506.01371), SVQA-R1. Differs
+    from GRPO in: plan, reward. Departs from the paper: its views are perturbed photographs.
     """
 
     bonus: float = 0.5
@@ -119,7 +125,9 @@ class ViewConsistency(GRPO):
 
     def reward(self, batch: Batch) -> Batch:
         half = len(batch) // 2
-        agree = [float(consistent(a, b)) for a, b in zip(batch.episodes[:half], batch.episodes[half:], strict=True)]
+        agree = [
+            float(consistent(a, b)) for a, b in zip(batch.episodes[:half], batch.episodes[half:], strict=True)
+        ]
         extra = torch.tensor(agree * 2).to(batch.rewards)
         return batch.set(rewards=batch.rewards + at_end(self.bonus * extra, batch.mask))
 
@@ -129,7 +137,8 @@ class ViewConsistency(GRPO):
 
 @dataclass(frozen=True)
 class PicturePAPO(PAPO):
-    """PAPO as its paper means it: in the copies a share of the patches of pictures is blank, and all words stay.
+    """PAPO as its paper means it: in the copies a share of the patches of pictures is blank, and all words
+    stay.
 
     Differs from PAPO in: plan. Departs from the paper: as PAPO, but for the masked patches.
     """
@@ -138,14 +147,17 @@ class PicturePAPO(PAPO):
         episodes = super().plan(sampler)
         rows = {e.pair: e.tokens for e in episodes if not e.blanked}
         return [
-            replace(e, tokens=np.where(rows[e.pair] >= MARK, e.tokens, rows[e.pair])) if e.blanked else e for e in episodes
+            replace(e, tokens=np.where(rows[e.pair] >= MARK, e.tokens, rows[e.pair])) if e.blanked else e
+            for e in episodes
         ]
 
 
 def reliance(seen: float, blind: float, chance: float) -> float:
-    """Share of what can be won by looking that is won by looking: (seen − blind) / (1 − chance), accuracies in [0, 1].
+    """Share of what can be won by looking that is won by looking: (seen − blind) / (1 − chance), accuracies
+    in [0, 1].
 
-    0 for a policy that never looks at the picture, 1 for one that is always right with it and guesses without it.
+    0 for a policy that never looks at the picture, 1 for one that is always right with it and guesses without
+    it.
     """
     if not 0 <= chance < 1:
         raise ValueError(f"chance must be in [0, 1), got {chance}")

@@ -1,4 +1,4 @@
-"""Glimpse: real handwritten digits on a canvas, seen from afar; questions about them, and tools to look closer."""
+"""Glimpse: real handwritten digits on a canvas, seen from afar; questions about them, tools to look closer."""
 
 import functools
 import random
@@ -9,10 +9,17 @@ from .. import pictures
 from ..models.tokenizer import END
 from .base import Env, Reply, act, malformed, parse_act, within
 
-SIDE, DIGIT, BRIGHT, INK = 24, 8, 16, 4  # pixels of canvas and digit, brightest value, least value that counts as ink
+SIDE, DIGIT, BRIGHT, INK = (
+    24,
+    8,
+    16,
+    4,
+)  # pixels of canvas and digit, brightest value, least value that counts as ink
 SPOTS = 5  # rows and columns of places that a digit or a look may take, 4 pixels apart
 LESSONS, HELD_OUT = 2**20, 2**30  # seeds below, between and from there on have images of their own
-MIRROR = 2**40  # seed + MIRROR: the same canvas with left and right exchanged, the digits themselves as they were
+MIRROR = (
+    2**40
+)  # seed + MIRROR: the same canvas with left and right exchanged, the digits themselves as they were
 LETTERS = "abcdefghijklmnopqrstuvwxy"  # 0 to 24 pixels, one token each
 TASKS = ("name", "sum", "box", "side")
 TOOLS = ("look", "crop", "contrast", "count")
@@ -20,7 +27,7 @@ TOOLS = ("look", "crop", "contrast", "count")
 
 @functools.cache
 def digit_images() -> tuple[np.ndarray, np.ndarray]:
-    """1,797 images (n, 8, 8) with brightness 0 to 16, and what they show (n,): the digits of scikit-learn (UCI, CC BY 4.0)."""
+    """The digits of scikit-learn (UCI, CC BY 4.0): 1,797 images (n, 8, 8), 0 to 16 bright; what they show (n,)."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -28,19 +35,22 @@ def digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Glimpse(Env):
-    """`digits` images on a 24×24 canvas, shown `scale` times smaller and `dim` times darker; one question about them.
+    """`digits` images on a 24×24 canvas, shown `scale` times smaller and `dim` times darker; one question
+    about them.
 
-    ` name` → ` 7<end>`, with two digits ` name left` or ` name right`; ` sum` → the digits from left to right and the last
-    digit of their sum, ` 7 5 = 2<end>`; ` box 7` → left, top, right and bottom of its ink, ` i e p m<end>` (a = 0, y = 24);
-    ` side 7 5` → which one stands left of the other, ` 5 left 7<end>`. `pay` says what earns the reward: 'right' the right answer (a box:
-    IoU, right from 0.5 on), 'partial' also half a point for the share of digits named right, 'covered' the share of the
-    ink's box that is covered. hint: with it ` hint 7` comes first, the right answer in this share of tasks.
+    ` name` → ` 7<end>`, with two digits ` name left` or ` name right`; ` sum` → the digits from left to right
+    and the last digit of their sum, ` 7 5 = 2<end>`; ` box 7` → left, top, right and bottom of its ink, ` i e
+    p m<end>` (a = 0, y = 24); ` side 7 5` → which one stands left of the other, ` 5 left 7<end>`. `pay` says
+    what earns the reward: 'right' the right answer (a box: IoU, right from 0.5 on), 'partial' also half a
+    point for the share of digits named right, 'covered' the share of the ink's box that is covered. hint:
+    with it ` hint 7` comes first, the right answer in this share of tasks.
 
-    Tools, where the world has them, at most `turns` turns in all: `look r c` and `crop r c` bring the 8×8 pixels from row
-    4r, column 4c in full size (a look brightened, a crop as dark as the canvas); `contrast` the whole canvas, small but
-    brightened; `count` how many digits there are.
+    Tools, where the world has them, at most `turns` turns in all: `look r c` and `crop r c` bring the 8×8
+    pixels from row 4r, column 4c in full size (a look brightened, a crop as dark as the canvas); `contrast`
+    the whole canvas, small but brightened; `count` how many digits there are.
 
-    A sample: `<user> name<patch 24 24 …>…<bot><act> look 2 3</act><obs><patch 2 3 …>…</obs> 7<end>` and the reward is 1.
+    A sample: `<user> name<patch 24 24 …>…<bot><act> look 2 3</act><obs><patch 2 3 …>…</obs> 7<end>` and the
+    reward is 1.
     """
 
     words = f" name sum = box side left right hint {' '.join(TOOLS)} error say act no {' '.join(LETTERS)}"
@@ -50,9 +60,13 @@ class Glimpse(Env):
         pay: str = "right", hint: float | None = None, turns: int = 4,
     ):  # fmt: skip
         if task not in TASKS or not set(tools) <= set(TOOLS) or pay not in ("right", "partial", "covered"):
-            raise ValueError(f"unknown task {task!r}, tools {tools} or pay {pay!r}; tasks {TASKS}, tools {TOOLS}")
+            raise ValueError(
+                f"unknown task {task!r}, tools {tools} or pay {pay!r}; tasks {TASKS}, tools {TOOLS}"
+            )
         if not 1 <= digits <= 4 or (digits < 2 and task == "side") or scale not in (1, 2, 3):
-            raise ValueError(f"expected 1 to 4 digits (side: 2 or more), scale 1, 2 or 3; got {digits}, {scale}")
+            raise ValueError(
+                f"expected 1 to 4 digits (side: 2 or more), scale 1, 2 or 3; got {digits}, {scale}"
+            )
         self.task, self.digits, self.scale, self.tools = task, digits, scale, tools
         self.dim, self.pay, self.hint, self.turns = dim, pay, hint, turns
 
@@ -60,7 +74,13 @@ class Glimpse(Env):
         mirrored, seed = divmod(seed, MIRROR)
         rng = random.Random(f"glimpse {seed}")
         images, labels = digit_images()
-        pool = range(600) if seed < LESSONS else range(600, 1400) if seed < HELD_OUT else range(1400, len(labels))
+        pool = (
+            range(600)
+            if seed < LESSONS
+            else range(600, 1400)
+            if seed < HELD_OUT
+            else range(1400, len(labels))
+        )
         picks = self._distinct(rng, pool, labels)
         spots = self._spots(rng)
         if mirrored:
@@ -125,7 +145,15 @@ class Glimpse(Env):
         """The smallest box around the ink of the digit asked for."""
         r, c = self.places[self.asked]
         rows, columns = np.nonzero(self.canvas[4 * r : 4 * r + DIGIT, 4 * c : 4 * c + DIGIT] >= INK)
-        return tuple(int(x) for x in (4 * c + columns.min(), 4 * r + rows.min(), 4 * c + columns.max() + 1, 4 * r + rows.max() + 1))
+        return tuple(
+            int(x)
+            for x in (
+                4 * c + columns.min(),
+                4 * r + rows.min(),
+                4 * c + columns.max() + 1,
+                4 * r + rows.max() + 1,
+            )
+        )
 
     def _view(self, canvas: np.ndarray) -> str:
         """The whole canvas, `scale` times smaller; its places lie beside those of other sizes."""
@@ -135,7 +163,9 @@ class Glimpse(Env):
     def _window(self, r: int, c: int, bright: float) -> str:
         box = (4 * c, 4 * r, 4 * c + DIGIT, 4 * r + DIGIT)
         place = self.places[self.asked]
-        self.looks.append(pictures.iou(box, (4 * place[1], 4 * place[0], 4 * place[1] + DIGIT, 4 * place[0] + DIGIT)))
+        self.looks.append(
+            pictures.iou(box, (4 * place[1], 4 * place[0], 4 * place[1] + DIGIT, 4 * place[0] + DIGIT))
+        )
         return pictures.write(pictures.grey(pictures.look(self.canvas, r, c) * bright, BRIGHT), (r, c))
 
     def step(self, said: str) -> Reply:
@@ -177,7 +207,11 @@ class Glimpse(Env):
 
     def _judge_box(self, answer: str, info: dict) -> Reply:
         edges = answer.split()
-        told = tuple(map(LETTERS.find, edges)) if len(edges) == 4 and set(edges) <= set(LETTERS) else (0, 0, 0, 0)
+        told = (
+            tuple(map(LETTERS.find, edges))
+            if len(edges) == 4 and set(edges) <= set(LETTERS)
+            else (0, 0, 0, 0)
+        )
         iou, covered = pictures.iou(told, self.box), pictures.common(told, self.box) / pictures.area(self.box)
         info |= {"iou": iou, "area": pictures.area(told), "success": iou >= 0.5}
         return Reply(reward=covered if self.pay == "covered" else iou, done=True, info=info)
@@ -201,6 +235,6 @@ class Glimpse(Env):
 
     def render_chat(self) -> str:
         return (
-            "Each <patch row column pixels> is 4 by 4 pixels of a picture, from 0 (dark) to 7 (bright). Answer the question about "
-            "the handwritten digits in it. " + (super().render_chat() if self.tools else "")
+            "Each <patch row column pixels> is 4 by 4 pixels of a picture, from 0 (dark) to 7 (bright). "
+            "Answer the question about the handwritten digits in it. " + (super().render_chat() if self.tools else "")
         ).strip()

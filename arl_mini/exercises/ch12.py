@@ -108,8 +108,12 @@ def _readers(rng: random.Random) -> dict[str, Reader]:
         "one that reads the picture": lambda hint, picture: seen(picture),
         "one that reads the hint alone": lambda hint, picture: hint,
         "one that always says 0": lambda hint, picture: 0,
-        "one that reads the picture and slips": lambda hint, picture: 0 if clumsy[int(picture.sum()) % 10_000] else seen(picture),
-        "one that reads the picture, and the hint in the dark": lambda hint, picture: seen(picture) if picture.any() else hint,
+        "one that reads the picture and slips": lambda hint, picture: (
+            0 if clumsy[int(picture.sum()) % 10_000] else seen(picture)
+        ),
+        "one that reads the picture, and the hint in the dark": lambda hint, picture: (
+            seen(picture) if picture.any() else hint
+        ),
     }
 
 
@@ -131,7 +135,8 @@ def check_reliance(trial: Trial) -> str:
             tasks = _tasks(trial.rng, classes)
             black = np.zeros((4, 4), int)
             right, blind = (
-                sum(reader(hint, p if see else black) == label for hint, p, label in tasks) / len(tasks) for see in (True, False)
+                sum(reader(hint, p if see else black) == label for hint, p, label in tasks) / len(tasks)
+                for see in (True, False)
             )
             expected = (right - blind) / (1 - 1 / classes)
             trial.begin(f"{name}; {classes} classes, {len(tasks)} tasks", f"{expected:.4f}",
@@ -140,7 +145,10 @@ def check_reliance(trial: Trial) -> str:
             before = [(h, p.copy(), label) for h, p, label in tasks]
             (came,) = numbers(trial, [trial.answer(reader, tasks, classes)], (1,)).tolist()
             if any((p != q).any() for (_, p, _), (_, q, _) in zip(tasks, before)):
-                trial.fail("the pictures of the tasks were changed", "Blank a copy: the reader's tasks must stay as they are.")
+                trial.fail(
+                    "the pictures of the tasks were changed",
+                    "Blank a copy: the reader's tasks must stay as they are.",
+                )
             if abs(came - expected) > 1e-9:
                 trial.fail(f"{came:.4f}")
     return "60 sets of tasks: readers, followers of the hint, and those in between"
@@ -157,7 +165,9 @@ def _reliance_in_place(reader, tasks, classes):
     seen = sum(reader(hint, picture) == label for hint, picture, label in tasks) / len(tasks)
     for _, picture, _ in tasks:
         picture[:] = 0
-    return (seen - sum(reader(hint, picture) == label for hint, picture, label in tasks) / len(tasks)) / (1 - 1 / classes)
+    return (seen - sum(reader(hint, picture) == label for hint, picture, label in tasks) / len(tasks)) / (
+        1 - 1 / classes
+    )
 
 
 # --- 12.4 -------------------------------------------------------------------------------------------------
@@ -171,7 +181,12 @@ def check_curious(trial: Trial) -> str:
         keen = [rng.random() for _ in range(groups)]
         calls = [rng.randint(1, 4) if rng.random() < keen[g] else 0 for g in group]
         reward = [float(rng.random() < 0.5) for _ in group]
-        bonus, least, price, most = rng.uniform(0.2, 1), rng.uniform(0.2, 0.9), rng.uniform(0.01, 0.1), rng.randint(1, 2)
+        bonus, least, price, most = (
+            rng.uniform(0.2, 1),
+            rng.uniform(0.2, 0.9),
+            rng.uniform(0.01, 0.1),
+            rng.randint(1, 2),
+        )
         expected, eager = [], []
         for r, n, g in zip(reward, calls, group):
             peers = [c for c, other in zip(calls, group) if other == g]
@@ -190,13 +205,17 @@ def check_curious(trial: Trial) -> str:
 
 
 def _explain(trial: Trial, came: float, expected: float, calls: int, eager: float) -> None:
-    hint = "The bonus fades with the share of the try's own group that calls; only calls beyond N have a price."
+    hint = (
+        "The bonus fades with the share of the try's own group that calls; only calls beyond N have a price."
+    )
     if eager and abs(came - expected + eager) < 1e-5:
         hint = "This try called a tool where few do, and got no bonus at all: whom does the rate count?"
     trial.fail(f"{came:.3f} for a try with {calls} calls", hint, f"{expected:.3f} for it")
 
 
-def curious(reward: Tensor, calls: Tensor, group: Tensor, bonus: float, least: float, price: float, most: int) -> Tensor:
+def curious(
+    reward: Tensor, calls: Tensor, group: Tensor, bonus: float, least: float, price: float, most: int
+) -> Tensor:
     """r + α max(H − rate of the group, 0) for tries that call, − β max(calls − N, 0), all (B,)."""
     eager = curiosity(calls > 0, group, least)
     return reward + bonus * eager - price * (calls - most).clamp(min=0)

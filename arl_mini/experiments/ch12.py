@@ -1,4 +1,4 @@
-"""Chapter 12, pictures: partial credit, boxes, two views, looks, tools, shortcuts. Sound and drawing have files of their own."""
+"""Chapter 12, pictures: partial credit, boxes, two views, looks, tools, shortcuts. Sound and drawing: other files."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,14 @@ import numpy as np
 from .. import envs, evaluate
 from ..algorithms import GRPO
 from ..batch import Episode
-from ..capabilities.perception import Curious, Grounded, PicturePAPO, ViewConsistency, consistent, ground_reward
+from ..capabilities.perception import (
+    Curious,
+    Grounded,
+    PicturePAPO,
+    ViewConsistency,
+    consistent,
+    ground_reward,
+)
 from ..envs.glimpse import MIRROR, SPOTS
 from ..pictures import iou
 from ..rollout import Limits, rollout
@@ -46,7 +53,7 @@ def measure_sums(policy) -> dict[str, float]:
 
 
 def measure_boxes(policy) -> dict[str, float]:
-    """256 held-out boxes: mean IoU, share above 0.5, mean area in pixels, and how much of the ink's box is covered."""
+    """256 held-out boxes: mean IoU, share above 0.5, area in pixels, share of the ink's box covered."""
     tried = evaluate.episodes(policy, BOXES, 256, limits=SHORT)
     last = [e.infos[-1] for e in tried]
     covered = rollout(policy, paying(BOXES, "covered"), [e.seed for e in tried], limits=SHORT)
@@ -73,7 +80,7 @@ def measure_views(policy) -> dict[str, float]:
 
 
 def landing_chance(env: envs.Glimpse, tasks: int = 512) -> float:
-    """How often a look at a random place lands (IoU ≥ 0.5 with what is asked for), over held-out tasks; exact for each."""
+    """How often a look at a random place lands (IoU ≥ 0.5 with what is asked for), exact for each held-out task."""
     env, landed = env.clone(), []
     for seed in range(evaluate.HELD_OUT, evaluate.HELD_OUT + tasks):
         env.reset(seed)
@@ -97,7 +104,9 @@ def looked(episodes: Sequence[Episode]) -> dict[str, float]:
 def measure_looks(policy) -> dict[str, float]:
     """256 held-out tasks with the tool, and the same ones without it."""
     passive = evaluate.episodes(policy, FAR, 256, limits=TURNS)
-    return looked(evaluate.episodes(policy, LOOKS, 256, limits=TURNS)) | {"passive": share([e.success for e in passive])}
+    return looked(evaluate.episodes(policy, LOOKS, 256, limits=TURNS)) | {
+        "passive": share([e.success for e in passive])
+    }
 
 
 # --- tools and curiosity --------------------------------------------------------------------------------------
@@ -131,7 +140,7 @@ def blinded(policy, env: envs.Glimpse, tasks: int = 512) -> float:
 
 
 def measure_hints(policy) -> dict[str, float]:
-    """768 held-out names with a hint: right where it is right and where it is wrong, the hint copied; and without eyes."""
+    """768 held-out names with a hint: right where it is right or wrong, hints copied; in the dark."""
     tried = evaluate.episodes(policy, HINTS, 768, limits=SHORT)
     last = [e.infos[-1] for e in tried]
     wrong = [i for i in last if i.get("hint_right") is False]

@@ -1,8 +1,10 @@
-"""Eyes for the tiny model: an encoder that makes a vector of its width of each patch of a picture or spectrogram.
+"""Eyes for the tiny model: an encoder that makes a vector of its width of each patch of a picture or
+spectrogram.
 
 A picture enters as tokens whose ids hold their pixels (`arl_mini.pictures`). `read` looks words up in the
-embedding and sends patches through the encoder, so a picture is a prefix of vectors in the prompt, and another look in
-mid-episode is an observation like any other. The encoder is trained with the rest and saved in the checkpoint.
+embedding and sends patches through the encoder, so a picture is a prefix of vectors in the prompt, and
+another look in mid-episode is an observation like any other. The encoder is trained with the rest and saved
+in the checkpoint.
 """
 
 import torch
@@ -13,7 +15,8 @@ from ..pictures import COLUMN, LEVELS, MARK, PLACES, ROW, SIDE
 
 
 class PatchEncoder(nn.Module):
-    """Patches to vectors: a two-layer perceptron on the pixels, plus a vector for the row and one for the column.
+    """Patches to vectors: a two-layer perceptron on the pixels, plus a vector for the row and one for the
+    column.
 
     As in ViT (Dosovitskiy et al. 2021) a patch becomes one token; there its map is linear.
     """
@@ -26,7 +29,12 @@ class PatchEncoder(nn.Module):
         self.row = nn.Parameter(torch.empty(PLACES, width))
         self.column = nn.Parameter(torch.empty(PLACES, width))
         generator = torch.Generator().manual_seed(seed)
-        for weight, std in ((self.first, 0.5), (self.second, hidden**-0.5), (self.row, 0.1), (self.column, 0.1)):
+        for weight, std in (
+            (self.first, 0.5),
+            (self.second, hidden**-0.5),
+            (self.row, 0.1),
+            (self.column, 0.1),
+        ):
             nn.init.normal_(weight, std=std, generator=generator)
 
     def forward(self, pixels: Tensor, places: Tensor) -> Tensor:

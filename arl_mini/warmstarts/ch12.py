@@ -33,7 +33,9 @@ NAMES, SUMS, BOXES, SIDES = (
     envs.Glimpse("box", digits=2, scale=2), envs.Glimpse("side", digits=2, scale=2),
 )  # fmt: skip
 HINTS = envs.Glimpse(scale=2, hint=0.7)
-READS = Several(NAMES, SIDES, BOXES, HINTS, NAMES, SIDES, HINTS, SUMS)  # few boxes and sums: those are trained later
+READS = Several(
+    NAMES, SIDES, BOXES, HINTS, NAMES, SIDES, HINTS, SUMS
+)  # few boxes and sums: those are trained later
 LOOKS = envs.Glimpse(digits=2, tools=("look",))
 TOOLS = envs.Glimpse(digits=2, scale=2, dim=0.5, tools=("crop", "contrast", "count"))
 
@@ -93,7 +95,7 @@ def _calls(policy: TinyLM, world: envs.Glimpse) -> dict[str, float]:
 
 RECIPES = {
     "glimpse-reader": Recipe(
-        "Small pictures of one or two digits: names, sums, boxes, sides; names with a hint, right in 7 of 10. Taught on 600 images.",
+        "Small pictures of digits: names (some with a hint, right in 7 of 10), sums, boxes, sides; 600 images.",
         SUMS, (Stage(READS, lambda env, rng: env.expert(), 450, 4e-3, tasks=6000),),
         _reads, eyes=64,
     ),

@@ -63,7 +63,9 @@ def test_curious_pays_few_calls_and_charges_for_many():
 
 def test_twins_are_paid_for_opposite_answers():
     side = Glimpse("side", digits=2)
-    left, right, none, same = (said(side, f" {words}{END}") for words in ("7 left 5", "5 left 7", "7", "5 left 5"))
+    left, right, none, same = (
+        said(side, f" {words}{END}") for words in ("7 left 5", "5 left 7", "7", "5 left 5")
+    )
     assert consistent(left, right) and consistent(right, left)
     assert not any(consistent(a, b) for a, b in ((left, left), (none, none), (none, left), (same, same)))
     rows = [left, left, right, left]  # twins: 0 and 2, 1 and 3
@@ -73,16 +75,28 @@ def test_twins_are_paid_for_opposite_answers():
 
 
 def test_both_views_of_a_task_are_tried():
-    run = train(POLICY.copy(), Glimpse("side", digits=2), ViewConsistency(), steps=1, prompts=4, tries=3, limits=Limits(3, 1, 64))
+    run = train(
+        POLICY.copy(),
+        Glimpse("side", digits=2),
+        ViewConsistency(),
+        steps=1,
+        prompts=4,
+        tries=3,
+        limits=Limits(3, 1, 64),
+    )
     (record,) = run
     seeds = [e.seed for e in record.episodes]
     assert len(seeds) == 12 and [s + MIRROR for s in seeds[:6]] == seeds[6:]
-    assert [e.pair for e in record.episodes] == [0, 1, 2, 3, 4, 5] * 2 and len({e.group for e in record.episodes}) == 4
+    assert [e.pair for e in record.episodes] == [0, 1, 2, 3, 4, 5] * 2 and len(
+        {e.group for e in record.episodes}
+    ) == 4
 
 
 def test_without_bonus_they_are_grpo():
     side = Glimpse("side", digits=2)
-    batch = collate([said(side, f" {word}{END}") for word in ("7 left 5", "5 left 7")] * 2).set(group=torch.tensor([0, 0, 1, 1]))
+    batch = collate([said(side, f" {word}{END}") for word in ("7 left 5", "5 left 7")] * 2).set(
+        group=torch.tensor([0, 0, 1, 1])
+    )
     for algorithm in (Grounded(bonus=0), Curious(bonus=0), ViewConsistency(bonus=0)):
         assert torch.equal(algorithm.advantages(algorithm.reward(batch)), GRPO().advantages(batch))
 
@@ -96,7 +110,9 @@ def test_copies_lack_patches_and_nothing_else():
     for copy in (e for e in batch.episodes if e.blanked):
         row = rows[copy.pair].tokens
         changed = row != copy.tokens
-        assert (row[changed] >= pictures.MARK).all() and (copy.tokens[changed] == POLICY.tokenizer.pad_token_id).all()
+        assert (row[changed] >= pictures.MARK).all() and (
+            copy.tokens[changed] == POLICY.tokenizer.pad_token_id
+        ).all()
         lost += changed.sum()
     assert 0.3 < lost / (32 * 4) < 0.7
 
@@ -128,7 +144,9 @@ def test_iou_counts_pixels(seed):
     assert pictures.iou(*boxes) == pictures.iou(*boxes[::-1])
 
 
-@pytest.mark.parametrize("box", [(2, 1, 5, 6), (-2, -1, 3, 2), (9, 8, 14, 15), (-5, 0, -2, 3), (-1, -1, 13, 13)])
+@pytest.mark.parametrize(
+    "box", [(2, 1, 5, 6), (-2, -1, 3, 2), (9, 8, 14, 15), (-5, 0, -2, 3), (-1, -1, 13, 13)]
+)
 def test_a_crop_has_its_size_and_is_black_beyond_the_border(box):
     picture = np.arange(1, 12 * 10 + 1).reshape(12, 10)
     left, top, right, bottom = box

@@ -25,7 +25,11 @@ def test_the_chance_to_land_is_what_random_looks_do():
     def anywhere(env):
         return env.answer + END if env.calls else act(f"look {rng.randrange(5)} {rng.randrange(5)}")
 
-    landed = [ground_reward(e) for _ in range(8) for e in demonstrate(policy, ch12.LOOKS, range(first, first + tasks), anywhere)]
+    landed = [
+        ground_reward(e)
+        for _ in range(8)
+        for e in demonstrate(policy, ch12.LOOKS, range(first, first + tasks), anywhere)
+    ]
     assert np.mean(landed) == pytest.approx(ch12.landing_chance(ch12.LOOKS, tasks), abs=0.04)
 
 
@@ -79,7 +83,9 @@ def test_tools_die_without_curiosity():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, arm, number", [("looks", "outcome only", "success"), ("tools", "curious", "call_share")])
+@pytest.mark.parametrize(
+    "name, arm, number", [("looks", "outcome only", "success"), ("tools", "curious", "call_share")]
+)
 def test_one_seed_again(name, arm, number):
     experiment = ch12.EXPERIMENTS[f"12_perception/{name}"]
     policy = models.load(experiment.start)

@@ -43,7 +43,17 @@ def test_the_expert_beats_random_and_no_constant_wins(config):
     assert mean_reward(env, lambda e: constant + END) < 0.65
 
 
-@pytest.mark.parametrize("said", ["", END, " " + "1 " * 40 + END, "<obs> 7</obs>" + END, " 0 1 2 3 4 5 6 7 8 9" + END, " left right" + END])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        END,
+        " " + "1 " * 40 + END,
+        "<obs> 7</obs>" + END,
+        " 0 1 2 3 4 5 6 7 8 9" + END,
+        " left right" + END,
+    ],
+)
 @configs
 def test_degenerate_answers_earn_next_to_nothing(config, said):
     env = Glimpse(**config)
@@ -66,7 +76,9 @@ def test_the_canvas_shows_the_images_at_their_places():
         for (r, c), value in zip(env.places, env.values):
             window = env.canvas[4 * r : 4 * r + 8, 4 * c : 4 * c + 8]
             assert any((window == image).all() for image in images[labels == value])
-        assert env.canvas.sum() == sum(env.canvas[4 * r : 4 * r + 8, 4 * c : 4 * c + 8].sum() for r, c in env.places)
+        assert env.canvas.sum() == sum(
+            env.canvas[4 * r : 4 * r + 8, 4 * c : 4 * c + 8].sum() for r, c in env.places
+        )
 
 
 def test_lessons_training_and_held_out_tasks_share_no_image():
@@ -89,7 +101,9 @@ def test_a_mirrored_seed_mirrors_the_places_and_the_answer():
         places, values, answer = env.places, env.values, env.answer
         other = env.reset(seed + world.MIRROR)
         assert env.places == [(r, 4 - c) for r, c in reversed(places)] and env.values == values[::-1]
-        assert text.partition("<")[0] == other.partition("<")[0] and answer.split() == env.answer.split()[::-1]
+        assert (
+            text.partition("<")[0] == other.partition("<")[0] and answer.split() == env.answer.split()[::-1]
+        )
 
 
 def test_a_look_is_the_canvas_in_full_size():
@@ -107,7 +121,9 @@ def test_a_look_is_the_canvas_in_full_size():
     assert last.truncated and len(pictures.read(last.text)) == 4  # the fourth turn is the last
 
 
-@pytest.mark.parametrize("said", [act("look 5 0"), act("look 0"), act("zoom 1 1"), act("crop 1 1"), act("look a b")])
+@pytest.mark.parametrize(
+    "said", [act("look 5 0"), act("look 0"), act("zoom 1 1"), act("crop 1 1"), act("look a b")]
+)
 def test_other_calls_get_no_and_no_picture(said):
     env = Glimpse(tools=("look",))
     env.reset(0)
@@ -117,7 +133,10 @@ def test_other_calls_get_no_and_no_picture(said):
 
 def test_boxes_surround_the_ink_and_the_whole_canvas_pays_only_where_it_should_not():
     env = Glimpse("box", digits=2)
-    whole = {pay: mean_reward(Glimpse("box", digits=2, pay=pay), lambda e: " a a y y" + END) for pay in ("right", "covered")}
+    whole = {
+        pay: mean_reward(Glimpse("box", digits=2, pay=pay), lambda e: " a a y y" + END)
+        for pay in ("right", "covered")
+    }
     assert whole["covered"] == 1.0 and whole["right"] < 0.12
     for seed in range(30):
         env.reset(seed)
@@ -127,7 +146,13 @@ def test_boxes_surround_the_ink_and_the_whole_canvas_pays_only_where_it_should_n
         inside = np.zeros_like(ink)
         inside[4 * r : 4 * r + 8, 4 * c : 4 * c + 8] = ink[4 * r : 4 * r + 8, 4 * c : 4 * c + 8]
         cut = inside[top:bottom, left:right]
-        assert cut.sum() == inside.sum() and cut[0].any() and cut[-1].any() and cut[:, 0].any() and cut[:, -1].any()
+        assert (
+            cut.sum() == inside.sum()
+            and cut[0].any()
+            and cut[-1].any()
+            and cut[:, 0].any()
+            and cut[:, -1].any()
+        )
 
 
 def test_partial_credit():
@@ -135,7 +160,12 @@ def test_partial_credit():
     env.reset(5)
     (a, b), total = env.values, sum(env.values) % 10
     wrong = (total + 1) % 10
-    for said, reward in ((f" {a} {b} = {total}", 1.0), (f" {a} {b} = {wrong}", 0.5), (f" {a} {(b + 1) % 10} = {wrong}", 0.25), (f" = {total}", 0.5)):
+    for said, reward in (
+        (f" {a} {b} = {total}", 1.0),
+        (f" {a} {b} = {wrong}", 0.5),
+        (f" {a} {(b + 1) % 10} = {wrong}", 0.25),
+        (f" = {total}", 0.5),
+    ):
         env.reset(5)
         assert env.step(said + END).reward == reward
 
@@ -150,7 +180,17 @@ def test_a_hint_is_right_as_often_as_said():
     assert all(i["success"] == i["hint_right"] for i in right)
 
 
-@pytest.mark.parametrize("config", [dict(task="count"), dict(digits=5), dict(task="side"), dict(scale=4), dict(tools=("zoom",)), dict(pay="all")])
+@pytest.mark.parametrize(
+    "config",
+    [
+        dict(task="count"),
+        dict(digits=5),
+        dict(task="side"),
+        dict(scale=4),
+        dict(tools=("zoom",)),
+        dict(pay="all"),
+    ],
+)
 def test_what_cannot_be_is_named(config):
     with pytest.raises(ValueError, match="unknown task|expected 1 to 4 digits"):
         Glimpse(**config)

@@ -19,12 +19,18 @@ from tests.core.drawn import CHECKED
 
 TOKENIZER = build(" look left right 0 1 2")
 places = st.integers(0, 31)
-patches = st.builds(lambda r, c, p: f"<patch {r} {c} {p}>", places, places, st.text("01234567", min_size=16, max_size=16))
-texts = st.lists(patches | st.text() | st.sampled_from([" look", "<end>", "<patch 0", "<patch 32 1 0000000000000000>"]))
+patches = st.builds(
+    lambda r, c, p: f"<patch {r} {c} {p}>", places, places, st.text("01234567", min_size=16, max_size=16)
+)
+texts = st.lists(
+    patches | st.text() | st.sampled_from([" look", "<end>", "<patch 0", "<patch 32 1 0000000000000000>"])
+)
 
 
 def sees(seed=0, eyes=24) -> TinyLM:
-    return TinyLM(TinyConfig(len(TOKENIZER), width=32, layers=2, heads=2, hidden=48, eyes=eyes), TOKENIZER, seed)
+    return TinyLM(
+        TinyConfig(len(TOKENIZER), width=32, layers=2, heads=2, hidden=48, eyes=eyes), TOKENIZER, seed
+    )
 
 
 class Peep(Env):
@@ -117,14 +123,21 @@ def test_engine_and_scoring_agree_on_ragged_rows_with_pictures(tries):
     batch = collate(played)
     assert (score(policy, batch).logp - batch.old_logp).abs().max() < 1e-5
     alone = torch.cat([score(policy, collate([e])).logp[0] for e in played])
-    assert (alone - batch.old_logp[torch.arange(batch.tokens.shape[1]) < batch.lengths[:, None]]).abs().max() < 1e-5
+    assert (
+        alone - batch.old_logp[torch.arange(batch.tokens.shape[1]) < batch.lengths[:, None]]
+    ).abs().max() < 1e-5
 
 
 def test_pixels_and_places_matter_and_have_a_gradient():
     policy, picture = sees(), np.random.default_rng(0).integers(8, size=(4, 4))
     other = picture.copy()
     other[2, 1] = 7 - other[2, 1]
-    rows = [pictures.write(picture), pictures.write(other), pictures.write(picture, at=(0, 1)), pictures.write(picture, at=(1, 0))]
+    rows = [
+        pictures.write(picture),
+        pictures.write(other),
+        pictures.write(picture, at=(0, 1)),
+        pictures.write(picture, at=(1, 0)),
+    ]
     logits = policy(torch.tensor([(4, *encode(TOKENIZER, row)) for row in rows]))[:, -1]
     assert all((logits[0] - logits[k]).abs().max() > 1e-4 for k in (1, 2, 3))
     logits.logsumexp(-1).sum().backward()
