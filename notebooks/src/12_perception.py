@@ -340,7 +340,7 @@ claim("2. PAPO relies more on the picture", reliance["PAPO"] > reliance["GRPO"])
 # context. Reward 1 for the right number, whatever was drawn.
 
 # %% tags=["nbval-check-output"]
-from arl_mini import train
+from arl_mini import GRPO, train
 from arl_mini.capabilities.drawing import OneLevel, valid_path
 from arl_mini.capabilities.sound import SOUNDS, Voice, recognise, word_errors
 from arl_mini.experiments import ch12_audio, ch12_draw
