@@ -1,6 +1,7 @@
 """Chapter 13: credit over long horizons. What is measured without training is in ch13_credit.py."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,13 +12,15 @@ from ..algorithms.base import Algorithm
 from ..algorithms.dpo import Pair
 from ..algorithms.rerolls import turn_starts
 from ..batch import Batch, Episode
+from ..capabilities.ahead import propose
 from ..capabilities.credit import Paid, StepCredit, peer_credit
 from ..capabilities.credit_advice import Advised, StrategyGRPO, advice_only, hinted
 from ..capabilities.credit_pairs import branched, middle
 from ..capabilities.credit_rules import refused, repeats, rule_tags, tag_of
 from ..envs.errand import TAGS, Errand
 from ..formal import tmaze
-from ..rollout import Limits, rollout
+from ..models.tokenizer import encode
+from ..rollout import Limits, Row, rollout, start
 from . import kinds
 from .ch05 import room_and_key
 from .ch13_arms import (
@@ -119,6 +122,38 @@ def by_word(batch: Batch, kinds: dict[str, Algorithm]) -> dict[str, dict[str, fl
         ]
         table[name] = {tag: float(np.mean([a for t, a in turns if t == tag])) for tag in TAGS}
     return table
+
+
+def careful_word(env: Errand) -> str:
+    """explore until what is wanted next, the key or the door, was seen; then plan. Sees the world's own state."""
+    return "plan" if (env.door if env.holding else env.key) in env.seen else "explore"
+
+
+def on_words(actor, words: Callable[[Errand], str], tasks: int) -> float:
+    """Success of the actor on held-out errands when words(env) names the tag of each of its turns."""
+    rows, won = [start(actor, Errand(), evaluate.HELD_OUT + n, n) for n in range(tasks)], 0
+    for turn in range(LONG.turns):
+        rows = [_named(actor, row, words(row.env)) for row in rows]
+        taken = [candidates[0] for candidates in propose(actor, rows, seed=turn, limits=LONG)]
+        won += sum(bool(c.reply.info.get("success")) for c in taken)
+        rows = [c.row for c in taken if not (c.over or c.reply.done)]
+        if not rows:
+            break
+    return won / tasks
+
+
+def _named(actor, row: Row, tag: str) -> Row:
+    """The row with a tag forced, as the beginning of the turn to come."""
+    e, ids = row.episode, encode(actor.tokenizer, f" {tag}")
+    zeros = np.zeros(len(ids), np.float32)
+    more = {
+        "mask": zeros,
+        "logp": zeros,
+        "rewards": zeros,
+        "turn": np.full(len(ids), e.turns - 1),
+        "tokens": ids,
+    }
+    return Row(row.env, replace(e, **{k: np.concatenate([getattr(e, k), x]) for k, x in more.items()}))
 
 
 def map_advice(episodes: Sequence[Episode]) -> list[Episode]:
@@ -236,6 +271,15 @@ EXPERIMENTS = {
         "errand-novice",
         {
             "strategist": OnAdvice(ByReward(Errand(), StrategyGRPO(), QUEST)),
+        },
+        measure_advice,
+        seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/advice_by_rules": Experiment(
+        "The same with a second comparison, of turns of advice of one tag by what rules pay for them.",
+        "errand-novice",
+        {
+            "strategist": OnAdvice(ByReward(Errand(), StrategyGRPO(pay=rule_tags, kind=tag_of), QUEST)),
         },
         measure_advice,
         seeds=FRESH_SEEDS[:3],
