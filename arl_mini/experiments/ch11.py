@@ -43,14 +43,21 @@ def tokens_of(episodes: Sequence[Episode]) -> float:
     return float(np.mean([e.mask.sum() for e in episodes]))
 
 
-def measure_chains(policy) -> dict[str, float]:
-    """Success, thinking and tokens on 512 held-out chains of two to four sums."""
-    tried = evaluate.episodes(policy, MIXED, 512, limits=LIMITS)
-    return {
-        "success": float(np.mean([e.success for e in tried])),
-        "thinking": float(np.mean([thought(e) for e in tried])),
-        "tokens": tokens_of(tried),
-    }
+def measures(env: envs.Chain) -> Callable[[object], dict[str, float]]:
+    """What tells success, thinking and tokens of a policy on 512 held-out tasks of this world."""
+
+    def measure(policy) -> dict[str, float]:
+        tried = evaluate.episodes(policy, env, 512, limits=LIMITS)
+        return {
+            "success": float(np.mean([e.success for e in tried])),
+            "thinking": float(np.mean([thought(e) for e in tried])),
+            "tokens": tokens_of(tried),
+        }
+
+    return measure
+
+
+measure_chains = measures(MIXED)
 
 
 def note_thinking(run: Run, record: Record) -> dict[str, float]:
@@ -125,26 +132,15 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float:
 STEEP = 0.08
 
 
-def measure_short(policy) -> dict[str, float]:
-    """Success, thinking and tokens on 512 held-out chains of two and three sums."""
-    tried = evaluate.episodes(policy, SHORT, 512, limits=LIMITS)
-    return {
-        "success": float(np.mean([e.success for e in tried])),
-        "thinking": float(np.mean([thought(e) for e in tried])),
-        "tokens": tokens_of(tried),
-    }
-
-
 # --- overthinking -----------------------------------------------------------------------------------------
 
 LONG = Limits(turn_tokens=24, turns=1, total=56)
-RECHECKED = envs.Chain((2, 3))
 PRUNING = dict(steps=30, prompts=16, tries=8, lr=3e-4, limits=LONG)
 
 
 def measure_rechecks(policy) -> dict[str, float]:
     """Success and tokens on 512 held-out chains of two and three sums, with room to think long."""
-    tried = evaluate.episodes(policy, RECHECKED, 512, limits=LONG)
+    tried = evaluate.episodes(policy, SHORT, 512, limits=LONG)
     rechecks = [e.said(0).count(" =") for e in tried]
     return {
         "success": float(np.mean([e.success for e in tried])),
@@ -219,16 +215,16 @@ EXPERIMENTS = {
             "on right answers": arm(Priced(price=STEEP, only_right=True), SHORT),
             "on none": arm(GRPO(), SHORT),
         },
-        measure_short,
+        measures(SHORT),
     ),
     f"{NAME}/overthinking": Experiment(
         "A start that re-checks up to four times: GRPO, a limit that shrinks, a price on right answers.",
         "chain-doubting",
         {
-            "no limit": Noted(ByReward(RECHECKED, GRPO(), PRUNING), note_thinking),
-            "shrinking limit": Noted(ByReward(RECHECKED, ThinkPrune(), PRUNING), note_thinking),
+            "no limit": Noted(ByReward(SHORT, GRPO(), PRUNING), note_thinking),
+            "shrinking limit": Noted(ByReward(SHORT, ThinkPrune(), PRUNING), note_thinking),
             "price on right answers": Noted(
-                ByReward(RECHECKED, Priced(price=0.02, only_right=True), PRUNING), note_thinking
+                ByReward(SHORT, Priced(price=0.02, only_right=True), PRUNING), note_thinking
             ),
         },
         measure_rechecks,
