@@ -213,7 +213,7 @@ WIDE = envs.Craft((1, 4))
 WIDTHS = ("0", "1", "4")
 POOL = range(7_000_000, 7_000_096)
 HELD = range(evaluate.HELD_OUT + 70_000, evaluate.HELD_OUT + 70_096)
-PRICE = 0.004  # a simulator step
+PRICE = 0.002  # a simulator step
 
 
 def widths(policy, seed: int) -> Iterator[dict]:
@@ -311,7 +311,7 @@ EXPERIMENTS = {
         seeds=THREE,
     ),
     f"{NAME}/width": Experiment(
-        "The search width as the policy's first choice, paid by the recorded outcomes at 0.004 a simulator step.",
+        "The search width as the policy's first choice, paid by the recorded outcomes at 0.002 a simulator step.",
         "craft-novice",
         {"learned width": learn_width},
         nothing,

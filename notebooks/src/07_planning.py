@@ -437,7 +437,7 @@ claim("2: not above the best fixed number", cost["bandit"] <= cost.drop(columns=
 #
 # The survey's prospect is an agent that has the search inside and learns how deep to think. A first step: before a task the
 # policy says a search width, `<act> choose 4</act>`. A frozen novice then works with a beam of that width over its
-# proposals, judged by $V$: 0 is no search. Each simulator step costs 0.004. (The outcomes of 192 tasks were measured
+# proposals, judged by $V$: 0 is no search. Each simulator step costs 0.002. (The outcomes of 192 tasks were measured
 # beforehand; the chooser is trained by GRPO on 96 of them and tested on the others.)
 
 # %%
