@@ -333,7 +333,7 @@ claim("2. PAPO relies more on the picture", reliance["PAPO"] > reliance["GRPO"])
 # ## Drawing before answering
 #
 # So far the policy looked at a picture, or looked again. It may also *make* one, on its way to an answer. Visual Planning (Xu et
-# al. 2025) lets a model plan in images alone and rewards it for getting somewhere.
+# al. 2025) lets a model plan in a sequence of images, without a word, and rewards each for progress. Here it is one picture, and an answer after it.
 #
 # `Maze` is a picture of 6×6 cells. Four paths run down and cross on bridges (┼). Which number does the path from A reach? The
 # policy may answer at once, or first draw a picture of its own, 36 tokens with A's path alone, which then stands in its
@@ -389,8 +389,8 @@ print("\n" + shown.round(3).to_string())
 claim("3. valid drawings are right more often", shown.right_when_valid - shown.right_when_not >= 0.3)
 
 # %% [markdown]
-# Answering at once stays at chance, taught or not: the path is too long for two layers. A valid drawing almost always
-# ends in the right number. But reward was paid for the number alone, and drawings did not become valid more often (0.67 of them at the
+# Answering at once stays at chance, taught or not: to follow a path through five rows inside two layers is hard, and these updates do
+# not find how. A valid drawing almost always ends in the right number. But reward was paid for the number alone, and drawings did not become valid more often (0.67 of them at the
 # start): some are a cell too long, some take another path, and in about half of those the number is right all the same. Visual Planning
 # pays for each drawn step that makes progress.
 #
@@ -462,6 +462,7 @@ axes[0].plot(np.arange(320) / 8, tune.record()[:320], lw=0.8, color=lab.style.BL
 axes[0].set(ylabel="pressure", xlabel="the first 40 ms")
 axes[1].imshow(tune.spectrum(), aspect="auto", cmap="cividis", extent=(0, 5, 0, 16))
 axes[1].set_xticks(np.arange(5) + 0.5, tune.moves)
+axes[1].grid(False)
 axes[1].set(ylabel="band of pitch", xlabel="tone, 128 ms each");
 
 # %% [markdown]
