@@ -3,6 +3,7 @@
 The other half of the chapter is in ch10_sums.py: rewards that nobody labels, curricula, shared successes.
 """
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -10,16 +11,17 @@ from functools import cache
 import numpy as np
 
 from .. import envs, evaluate, models
-from ..algorithms import DPO, GRPO
+from ..algorithms import DPO, GRPO, DrGRPO
 from ..capabilities.gate import Gate
 from ..capabilities.improvement import (
-    RPO, SHORT, Attempt, Checklist, Comment, Critic, Executed, Judged, ask, reflect_loop,
+    RPO, SHORT, Attempt, Checklist, Critic, Executed, Judged, ask, reflect_loop,
 )  # fmt: skip
 from ..capabilities.improvement_play import PROPOSE, Proposer, by_majority, learnability, self_play
-from ..capabilities.improvement_roles import Questions, body_of, deduction, executed, review, value_of
+from ..capabilities.improvement_roles import RIGHT, Questions, body_of, deduction, executed, review, value_of
 from ..capabilities.pairs import first_and_last
 from ..capabilities.vote import vote
 from ..imitate import imitate
+from ..models.tokenizer import END
 from ..rollout import Limits, demonstrate, rollout
 from ..train import train
 from .kinds import ByReward, Experiment
@@ -42,11 +44,6 @@ def own_tasks(seed: int, n: int) -> range:
 # --- correction in words ----------------------------------------------------------------------------------
 
 TRIES = 3
-
-
-def one_word(tasks: Sequence[str], answers: Sequence[str]) -> list[Comment]:
-    """Whether there is something wrong is all that an interpreter tells."""
-    return [c if c.text == " right" else Comment(" hidden") for c in Executed()(tasks, answers)]
 
 
 def ways(policy) -> dict[str, Callable]:
@@ -161,10 +158,30 @@ def reviews(actor, seed: int, tasks: int = 400) -> Questions:
     return Questions(items)
 
 
+@cache
+def flatterer() -> models.TinyLM:
+    """The novice with the habit to find four of five programs right. Copy it before you train it."""
+    policy, rng = models.load("pyfunc-novice"), random.Random("flatterer")
+    world = reviews(models.load("pyfunc-novice"), 500)
+    shown = demonstrate(
+        policy, world, range(400), lambda env: f"{RIGHT}{END}" if rng.random() < 0.8 else env.expert()
+    )
+    for _ in imitate(policy, shown, steps=40, rows=64, lr=1e-3):
+        pass
+    return policy
+
+
+def flatter(policy, seed: int) -> Iterator[dict]:
+    """An arm without training: the flatterer as it is."""
+    policy.load_state_dict(flatterer().state_dict())
+    return iter(())
+
+
 def learn_to_review(policy, seed: int, **changes) -> Iterator:
-    """An arm that trains the policy as a critic of the novice, by reward for the interpreter's own words."""
+    """An arm that trains the flatterer by reward for the interpreter's own words on what the novice wrote."""
+    policy.load_state_dict(flatterer().state_dict())
     world = reviews(models.load("pyfunc-novice"), seed)
-    settings = dict(steps=20, prompts=24, tries=8, lr=1e-3, limits=SHORT, seed=seed)
+    settings = dict(steps=20, prompts=24, tries=8, lr=5e-4, limits=SHORT, seed=seed)
     return train(policy, world, GRPO(), **settings | changes)
 
 
@@ -192,18 +209,34 @@ def all_deductions() -> Questions:
     return Questions(item)
 
 
+@cache
+def careless() -> models.TinyLM:
+    """The novice with the habit to predict anything in half of the cases. Copy it before you train it."""
+    policy, rng, world = models.load("pyfunc-novice"), random.Random("careless"), all_deductions()
+
+    def speak(env: Questions) -> str:
+        return f" {rng.randint(0, 40)}{END}" if rng.random() < 0.5 else env.expert()
+
+    for _ in imitate(policy, demonstrate(policy, world, range(1000), speak), steps=40, rows=64, lr=1e-3):
+        pass
+    return policy
+
+
 @dataclass(frozen=True)
 class Play:
-    """Self-play on programs: what a question's answer is, says `label`."""
+    """Self-play on programs from the careless start: what a question's answer is, says `label`."""
 
-    label: Callable
+    label: Callable | None
     rounds: int = 16
 
     def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
+        policy.load_state_dict(careless().state_dict())
+        if self.label is None:
+            return
         proposer = Proposer(policy, self.label, learnability, valid=lambda q: value_of(q) is not None)
         many, world = dict(limits=SHORT, steps=1000, seed=seed), Questions([(PROPOSE, "")])
         proposing = train(policy, world, Judged(judge=proposer), prompts=1, tries=48, lr=2e-4, **many)
-        solving = train(policy, world, GRPO(), prompts=16, tries=8, lr=5e-4, **many)
+        solving = train(policy, world, GRPO(), prompts=16, tries=8, lr=3e-4, **many)
         for row in self_play(proposing, solving, proposer, changes.get("rounds", self.rounds)):
             true = [p.answer == value_of(p.question) for p in proposer.found]
             yield row | {"labels_right": float(np.mean(true or [0.0]))}
@@ -219,18 +252,19 @@ def measure_deduction(policy) -> dict[str, float]:
 
 # --- when to reflect --------------------------------------------------------------------------------------
 
-MODES, COSTS, PRICE = ("none", "check", "run"), {"none": 0.0, "check": 1.0, "run": 3.0}, 0.1
+MODES, COSTS, PRICE = ("none", "check", "run"), {"none": 0.0, "check": 1.0, "run": 1.5}, 0.18
+ASKED = (*KINDS, "size", "total")  # the last two are about lists, which the novice never met
+ANY = envs.PyFunc(ASKED, tries=1)
 
 
 @cache
 def outcomes(tasks: range, repeats: int, seed: int) -> dict[tuple[int, str], float]:
-    """(task, mode) → how often the novice solves it in that mode."""
+    """(task, mode) → how often the novice solves it: at once, with one checked revision, with two after real runs."""
     policy, found = models.load("pyfunc-novice"), {}
-    for mode, comment in zip(MODES, (None, Checklist(policy), Executed())):
-        tries = 1 if comment is None else TRIES
+    for tries, (mode, comment) in enumerate(zip(MODES, (Executed(), Checklist(policy), Executed())), 1):
         won = np.zeros(len(tasks))
         for k in range(repeats):
-            made = reflect_loop(policy, ONCE, tasks, comment, tries, seed=1000 * seed + k)
+            made = reflect_loop(policy, ANY, tasks, comment, tries, seed=1000 * seed + k)
             won += [a.right[-1] for a in made]
         found |= {(s, mode): float(w) / repeats for s, w in zip(tasks, won)}
     return found
@@ -239,16 +273,14 @@ def outcomes(tasks: range, repeats: int, seed: int) -> dict[tuple[int, str], flo
 def gate(tasks: range, repeats: int, seed: int) -> Gate:
     """The choice before each of these tasks."""
     table = outcomes(tasks, repeats, seed)
-    return Gate(ONCE, lambda s, mode: (table[s, mode], COSTS[mode]), MODES, PRICE)
+    return Gate(ANY, lambda s, mode: (table[s, mode], COSTS[mode]), MODES, PRICE)
 
 
-def undecided(policy, world: Gate, tasks: range):
-    """The policy, taught to choose any mode."""
-    import random
-
+def undecided(policy, world: Gate, tasks: range) -> None:
+    """Teaches the policy to choose any mode, in place."""
     rng = random.Random(0)
     shown = demonstrate(policy, world, tasks, lambda env: env.random(rng))
-    for _ in imitate(policy, shown, steps=40, rows=32, lr=1e-3):
+    for _ in imitate(policy, shown, steps=80, rows=48, lr=3e-3):
         pass
 
 
@@ -257,8 +289,8 @@ def learn_to_choose(policy, seed: int, **changes) -> Iterator:
     tasks = own_tasks(seed, 128)
     world = gate(tasks, 2, seed)
     undecided(policy, world, tasks)
-    settings = dict(steps=20, prompts=32, tries=8, lr=1e-3, limits=SHORT, tasks=tuple(tasks), seed=seed)
-    return train(policy, world, GRPO(), **settings | changes)
+    settings = dict(steps=60, prompts=32, tries=8, lr=1e-3, limits=SHORT, tasks=tuple(tasks), seed=seed)
+    return train(policy, world, DrGRPO(length=6), **settings | changes)
 
 
 def measure_gate(policy) -> dict[str, float]:
@@ -267,13 +299,13 @@ def measure_gate(policy) -> dict[str, float]:
     tried = rollout(policy, world, TESTS, 4, limits=SHORT)
     table, env, found = (
         outcomes(TESTS, 2, 0),
-        ONCE.clone(),
+        ANY.clone(),
         {"gate": float(np.mean([e.reward for e in tried]))},
     )
     for mode in MODES:
         found[mode] = float(np.mean([table[s, mode] for s in TESTS])) - PRICE * COSTS[mode]
     kinds = {s: (env.reset(s), env.kind)[1] for s in TESTS}
-    for kind in KINDS:
+    for kind in ASKED:
         of = [e.infos[-1].get("mode") for e in tried if kinds[e.seed] == kind]
         found |= {f"{kind}_{mode}": float(np.mean([m == mode for m in of])) for mode in MODES}
     return found
@@ -297,12 +329,12 @@ EXPERIMENTS = {
     ),
     f"{NAME}/critic": Experiment(
         "A critic trained on an interpreter's words, with a frozen actor.",
-        "pyfunc-novice", {"trained": learn_to_review}, measure_critic, SEEDS,
+        "pyfunc-novice", {"untrained": flatter, "trained": learn_to_review}, measure_critic, SEEDS,
     ),
     f"{NAME}/zero": Experiment(
         "Self-play without data: the policy proposes programs and inputs and predicts the values.",
         "pyfunc-novice",
-        {"interpreter": Play(lambda q, _: value_of(q)), "majority": Play(by_majority)},
+        {"start": Play(None), "interpreter": Play(lambda q, _: value_of(q)), "majority": Play(by_majority)},
         measure_deduction, SEEDS,
     ),
     f"{NAME}/gate": Experiment(

@@ -169,7 +169,8 @@ RECIPES = {
         "Adds by steps, but guesses every second sum; finds a missing number; proposes sums.",
         SUMS,
         (
-            Stage(Mixed(**ADDING), lambda env, rng: env.expert(), 1500, 3e-3, tasks=12000),
+            Stage(SUMS, lambda env, rng: env.expert(), 1200, 3e-3),
+            Stage(Mixed(**ADDING), lambda env, rng: env.expert(), 600, 2e-3, tasks=9000),
             Stage(Mixed(**ADDING), _hasty, 60, 5e-4),
         ),
         _sum_atoms,
