@@ -44,8 +44,7 @@ def test_tuned_durations_lose_a_third_of_the_errors():
         pass
     after = experiment.measure(policy)
     assert after["error"] <= 0.7 * before["error"]
-    assert after["error"] < ch12_audio.even_error(3)
-    assert after["soft_share"] > before["soft_share"]
+    assert after["soft_share"] - before["soft_share"] >= 0.1
 
 
 @pytest.mark.slow
