@@ -39,7 +39,7 @@ from .kinds import FRESH_SEEDS, ByReward, Experiment
 NAME = "13_long_horizon_credit"
 LONG = Limits(turn_tokens=12, turns=14, total=320)
 QUEST = dict(steps=16, prompts=8, tries=8, lr=1e-3, limits=LONG)
-MAZE = dict(steps=60, prompts=8, tries=8, lr=1e-3)
+MAZE = dict(steps=45, prompts=8, tries=8, lr=1e-3)
 FIT = dict(steps=60, rows=32, lr=1e-3)
 PAIRS = dict(steps=20, prompts=24, tries=1, lr=2e-4, limits=LONG)
 ERRAND = QUEST | dict(lr=5e-4)
@@ -208,11 +208,10 @@ REAL = ByReward(HOUSE, GiGPO(), kinds.REAL | {"limits": Limits(turn_tokens=24, t
 
 EXPERIMENTS = {
     f"{NAME}/corridor": Experiment(
-        "Updates to 0.9 success in T-mazes of 3, 6 and 12 cells: REINFORCE on the outcome.",
+        "Updates to 0.9 success in T-mazes of 3 and 12 cells: REINFORCE on the outcome.",
         "maze-novice",
         {
             "3 cells": corridor(3),
-            "6 cells": corridor(6),
             "12 cells": corridor(12),
         },
         measure_nothing,
