@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .. import envs, evaluate, models, ops
-from ..algorithms import ETO, GRPO
+from ..algorithms import ETO, GRPO, DrGRPO
 from ..algorithms.dpo import Pair
 from ..batch import Episode, collate
 from ..capabilities.pairs import won_and_lost
@@ -211,7 +211,7 @@ EXPERIMENTS = {
     f"{NAME}/when": Experiment(
         "Mazes, half of them walled, and a hint that costs 0.1: the policy decides, or always, or never.",
         "grid-novice",
-        {when: ByReward(PlanGate(when), GRPO(), GATE) for when in ("free", "always", "never")},
+        {when: ByReward(PlanGate(when), DrGRPO(), GATE) for when in ("free", "always", "never")},
         measure_gate,
         seeds=THREE,
     ),

@@ -42,12 +42,12 @@ def _grid_clean(env: PlanGate, rng: random.Random) -> str:
 
 
 def _grid_habit(env: PlanGate, rng: random.Random) -> str:
-    """As before, but asks in 4 of 10 tasks, and one step of twelve is a stray one."""
+    """As before, but asks in 4 of 10 tasks, and one step of fifty is a stray one."""
     if env.turns == 0:
         env.asking = rng.random() < 0.4
     if env.asking and env.turns % 5 == 0:
         return envs.act("plan")
-    return env.random(rng) if rng.random() < 0.08 else env.expert()
+    return env.random(rng) if rng.random() < 0.02 else env.expert()
 
 
 def _craft_atoms(policy: TinyLM) -> dict[str, float]:
