@@ -24,7 +24,7 @@ def _reads(policy: TinyLM) -> dict[str, float]:
     return {f"reads_in_{name}": float(np.mean(right)) for name, right in read.items()}
 
 
-QUESTS = Lessons((Cut(every=99), Cut(), Summed(), Folded()))
+QUESTS = Lessons((Cut(every=99), Cut(), Summed(), Folded(every=3)))
 
 
 def _wanders(lesson: Lessons, rng: random.Random) -> str:
@@ -61,7 +61,7 @@ RECIPES = {
     "notes-novice": Recipe(
         "Reads short contexts of Notes; writes notes, queries and operations on a store or a graph by chance.",
         course(),
-        (Stage(course(), _expert, 900, 3e-3, tasks=10000, rows=64), Stage(course(), novice, 40, 1e-3, tasks=3000)),
+        (Stage(course(), _expert, 1500, 3e-3, tasks=12000, rows=64), Stage(course(), novice, 40, 1e-3, tasks=3000)),
         _reads,
     ),
     "notes-latent": Recipe(
@@ -71,7 +71,7 @@ RECIPES = {
     "quest-parts": Recipe(
         "Explores a quest whose context is whole, cut, summed up or folded; half of what it does is chance.",
         QUESTS,
-        (Stage(QUESTS, _expert, 600, 3e-3, tasks=6000, rows=48), Stage(QUESTS, _wanders, 20, 1e-3, tasks=2000)),
+        (Stage(QUESTS, _expert, 700, 3e-3, tasks=8000, rows=48), Stage(QUESTS, _wanders, 8, 1e-3, tasks=1000)),
         _quests,
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ class Cut(Quest):
 
     words = Quest.words + " sum fold key"
 
-    def __init__(self, rooms: int = 6, limit: int = 14, every: int = 3, room: int = 8):
+    def __init__(self, rooms: int = 6, limit: int = 20, every: int = 2, room: int = 5):
         super().__init__(rooms, limit)
         self.every, self.room = every, room
         self.rounds = limit // every  # contexts that may come before the last one
@@ -52,7 +52,7 @@ class Cut(Quest):
 
     def notes(self) -> list[str]:
         """What a demonstrator keeps: the key, and by which way it left the last rooms."""
-        pairs = [word for pair in self.left[-3:] for word in pair]
+        pairs = [word for pair in self.left[-2:] for word in pair]
         return ["key"] * self.holding + pairs
 
     def shown(self) -> str:

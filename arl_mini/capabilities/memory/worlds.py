@@ -353,10 +353,10 @@ class Graph(Remembering):
         return act("close" if verb == "is" or self.graph.at(name, "in", self.at) else "insert")
 
     def random(self, rng: random.Random) -> str:
-        """Mostly inserts; answers with any place."""
+        """Any of the four operations; answers with any place."""
         if not self.listening:
             return act(f"answer {rng.choice((GONE, *PLACES))}")
-        return act(rng.choice(("insert", "insert", "insert", "close", "close", "link", "skip")))
+        return act(rng.choice(("insert", "close", "link", "skip")))
 
     def render_chat(self) -> str:
         return (
