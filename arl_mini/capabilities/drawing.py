@@ -1,4 +1,4 @@
-"""Pictures drawn by the policy: is a drawn path one that the maze has, and credit for one level of a two-level picture."""
+"""Pictures drawn by the policy: is a drawn path in the maze, and credit for one of two levels of a picture."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ SIDES = {  # the two sides at which a drawn piece opens
 def valid_path(drawn: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
     """Whether a drawing is one unbroken path of the maze from A to a number, and nothing beside it.
 
-    drawn: 36 cells in reading order. cells: the maze, 6 rows of 6. A piece may stand only where the maze has the same, or a
-    bridge that it crosses. What number is reached does not matter here.
+    drawn: 36 cells in reading order. cells: the maze, 6 rows of 6. A piece may stand only where the maze has
+    the same, or a bridge that it crosses. What number is reached does not matter here.
     """
     if len(drawn) != SIZE**2 or drawn.count(START) != 1:
         return False
@@ -49,8 +49,8 @@ def valid_path(drawn: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
 class OneLevel(GRPO):
     """GRPO that trains one level of a reply in two: the plan, up to `</think>`, or the picture behind it.
 
-    A_it = A_i where token t belongs to `level`, else 0; the rest is GRPO's. T2I-R1 (arXiv 2505.00703) trains both levels in
-    one update, which is GRPO as it is; this is what it is compared with.
+    A_it = A_i where token t belongs to `level`, else 0; the rest is GRPO's. T2I-R1 (arXiv 2505.00703) trains
+    both levels in one update, which is GRPO as it is; this is what it is compared with.
     """
 
     level: str = "plan"

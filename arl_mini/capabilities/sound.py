@@ -1,9 +1,10 @@
-"""A voice whose sounds are computed, a recogniser that hears them, and the one part between them that is trained.
+"""A voice of computed sounds, a recogniser that hears it, and the one part between them that is trained.
 
-A synthesiser that reads a text aloud first decides how long each sound lasts. That decision is no function of the sound
-wave that a loss could pass through, but it can be tried out and scored: DMOSpeech 2 (arXiv 2507.14988) tunes the duration
-predictor of a speech model by GRPO with a recogniser's error in the reward. `Voice` is that loop as a world: the policy is
-the duration predictor; synthesiser and recogniser stay as they are.
+A synthesiser that reads a text aloud first decides how long each sound lasts. That decision is no function of
+the sound wave that a loss could pass through, but it can be tried out and scored: DMOSpeech 2 (arXiv
+2507.14988) tunes the duration predictor of a speech model by GRPO with a recogniser's error in the reward.
+`Voice` is that loop as a world: the policy is the duration predictor; synthesiser and recogniser stay as they
+are.
 """
 
 import random
@@ -20,8 +21,10 @@ SOUNDS = {  # name → pitch of its two partials in Hz, loudness, and how many f
     "ba": (300, 1300, 1.0, 4), "de": (420, 1990, 0.35, 2), "gi": (540, 2680, 1.0, 4), "ko": (660, 1530, 0.35, 2),
     "lu": (780, 2220, 1.0, 4), "ma": (900, 2910, 0.35, 2), "ne": (1020, 1760, 1.0, 4), "so": (1140, 2450, 0.35, 2),
 }  # fmt: skip
-FRAME, BANDS, NOISE = 128, 16, 0.6  # samples (16 ms); bands of the spectrum; standard deviation of the room's noise
-SPREAD, SWITCH = 1.3, 6.0  # of a band's log-power, in nats; what it costs the recogniser to believe in a new sound
+FRAME, BANDS = 128, 16  # samples (16 ms); bands of the spectrum
+NOISE = 0.6  # standard deviation of the room's noise
+SPREAD = 1.3  # of a band's log-power, in nats
+SWITCH = 6.0  # what it costs the recogniser to believe in a new sound
 
 
 def pronounce(sounds: Sequence[str], frames: Sequence[int]) -> np.ndarray:
@@ -43,13 +46,14 @@ def _templates() -> np.ndarray:
 
 
 def recognise(pcm: np.ndarray) -> list[str]:
-    """The sounds in a recording: the likeliest path through the frames, where each change of sound has its cost.
+    """The sounds in a recording: the likeliest path through the frames, each change of sound at a cost.
 
-    Frame by frame the log-likelihood of a sound is −‖spectrum − template‖² / 2·spread²; Viterbi finds the best path. A sound
-    that is short or soft does not pay for its change and is missed.
+    Frame by frame the log-likelihood of a sound is −‖spectrum − template‖² / 2·spread²; Viterbi finds the
+    best path. A sound that is short or soft does not pay for its change and is missed.
     """
     templates = _templates()
-    fit = -((log_spectrum(pcm, FRAME, BANDS)[:, None] - templates) ** 2).sum(2) / (2 * SPREAD**2)  # (frames, sounds + 1)
+    apart = log_spectrum(pcm, FRAME, BANDS)[:, None] - templates
+    fit = -(apart**2).sum(2) / (2 * SPREAD**2)  # (frames, sounds + 1)
     if len(fit) == 0:
         return []
     best, came = fit[0], []
@@ -79,12 +83,12 @@ def word_errors(said: Sequence[str], heard: Sequence[str]) -> int:
 class Voice(Env):
     """Six sounds to be spoken in noise; the policy says how many frames each lasts, from 1 to 9.
 
-    The task: ` ba de ko gi ma lu`, and the policy answers ` 4 2 2 4 2 4<end>`. The synthesiser speaks, the room adds its
-    noise, the recogniser listens. Reward: 1 − word error rate. `pace`: frames a sound that the recording has room for, on
-    average; what comes later is cut off. None: it may last as long as it likes.
+    The task: ` ba de ko gi ma lu`, and the policy answers ` 4 2 2 4 2 4<end>`. The synthesiser speaks, the
+    room adds its noise, the recogniser listens. Reward: 1 − word error rate. `pace`: frames a sound that the
+    recording has room for, on average; what comes later is cut off. None: it may last as long as it likes.
 
-    Four sounds are loud and four are soft. A reader gives the loud ones more time; the recogniser needs it for the soft ones,
-    and the expert knows.
+    Four sounds are loud and four are soft. A reader gives the loud ones more time; the recogniser needs it
+    for the soft ones, and the expert knows.
     """
 
     words = f" {' '.join(SOUNDS)}"
@@ -100,7 +104,7 @@ class Voice(Env):
         return "".join(f" {sound}" for sound in self.said)
 
     def record(self, frames: Sequence[int]) -> np.ndarray:
-        """PCM of what the microphone hears: the voice, cut to the recording's room, and the noise of this task."""
+        """PCM of what the microphone hears: the voice, cut to its room, and the noise of this task."""
         pcm = pronounce(self.said, frames)
         room = len(pcm) if self.pace is None else round(self.pace * self.count) * FRAME
         noise = np.random.default_rng([7, self.seed]).standard_normal(9 * self.count * FRAME)
@@ -116,11 +120,17 @@ class Voice(Env):
         heard = recognise(self.record(frames))
         error = word_errors(self.said, heard) / self.count
         soft = [n for sound, n in zip(self.said, frames) if SOUNDS[sound][2] < 1]
-        info = {"success": error == 0, "error": error, "frames": sum(frames), "soft": sum(soft), "heard": heard}
+        info = {
+            "success": error == 0,
+            "error": error,
+            "frames": sum(frames),
+            "soft": sum(soft),
+            "heard": heard,
+        }
         return Reply(reward=1.0 - error, done=True, info=info)
 
     def expert(self) -> str:
-        """Two frames for what is loud, the rest of the room for what is soft; nine for all where room has no end."""
+        """Two frames for loud sounds, the rest of the room for soft ones; nine for all without a limit."""
         soft = [SOUNDS[sound][2] < 1 for sound in self.said]
         if self.pace is None:
             return self.write([9] * self.count)
@@ -141,4 +151,4 @@ class Voice(Env):
         return self.write([rng.randint(1, 9) for _ in self.said])
 
     def render_chat(self) -> str:
-        return "Each word will be spoken. For each say how many frames it lasts, a digit from 1 to 9, with spaces between."
+        return "Each word will be spoken. Say how many frames each lasts: digits from 1 to 9, with spaces between."

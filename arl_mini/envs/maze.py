@@ -1,12 +1,13 @@
-"""Maze and Place: two worlds in which the policy draws a picture, one token a cell, before or as its answer."""
+"""Maze and Place: worlds in which the policy draws a picture, a token a cell, before or as its answer."""
 
 import random
 
-from .base import Env, Reply
 from ..models.tokenizer import END, THINK, THINK_END
+from .base import Env, Reply
 
 STRAIGHT, LEVEL, BRIDGE, EMPTY, START = "│", "─", "┼", "·", "A"
-RIGHT, LEFT, FROM_LEFT, FROM_RIGHT = "└", "┘", "┐", "┌"  # turns to the right, to the left; comes from there, turns down
+RIGHT, LEFT = "└", "┘"  # comes from above, turns there
+FROM_LEFT, FROM_RIGHT = "┐", "┌"  # comes from there, turns down
 SIZE = 6
 
 
@@ -18,15 +19,15 @@ def picture(rows: list[list[str]]) -> str:
 class Maze(Env):
     """A picture of 6×6 cells with crossing paths; which number does the path from A reach?
 
-    The top row has A above one of `paths` paths, the bottom row a number below each. In each row between, one path moves
-    to a free column, over bridges where others go straight; A's own moves at least twice
-    and ends in another column than it began. The task is the 36
-    cells as text. The policy may answer at once, ` 3<end>`, or draw first: 36 cells between `<think>` and `</think>` with
-    A's path alone, and then the number. Reward 1 for the right number, whatever was drawn. draw=False: an answer with a
-    drawing is malformed.
+    The top row has A above one of `paths` paths, the bottom row a number below each. In each row between, one
+    path moves to a free column, over bridges where others go straight; A's own moves at least twice and ends
+    in another column than it began. The task is the 36 cells as text. The policy may answer at once,
+    ` 3<end>`, or draw first: 36 cells between `<think>` and `</think>` with A's path alone, and then the
+    number. Reward 1 for the right number, whatever was drawn. draw=False: an answer with a drawing is
+    malformed.
 
-    A sample, row by row (it is one line): `<user> · · A · · ·` `· · └ ┐ · ·` … ` 2 · · 1 · 3<bot><think>` the same with
-    one path only `</think> 1<end>`, and the reward is 1.
+    A sample, row by row (it is one line): `<user> · · A · · ·` `· · └ ┐ · ·` … ` 2 · · 1 · 3<bot><think>` the
+    same with one path only `</think> 1<end>`, and the reward is 1.
     """
 
     words = " A │ ─ ┼ · └ ┘ ┐ ┌"
@@ -98,8 +99,8 @@ class Maze(Env):
 
     def render_chat(self) -> str:
         return (
-            "The text is a picture of 6 rows with 6 cells each. Paths run from the top to the bottom and cross on bridges ┼. "
-            "Which number does the path that begins at A reach? Answer with the number."
+            "The text is a picture of 6 rows with 6 cells each. Paths run from the top to the bottom "
+            "and cross on bridges ┼. Which number does the path that begins at A reach? Answer with the number."
         )
 
 
@@ -112,15 +113,16 @@ CANVAS = 3
 
 
 class Place(Env):
-    """A scene of three things, told in two relations; the policy plans where they stand, then draws 3×3 cells.
+    """A scene of three things, told in two relations; the policy plans where they stand, then draws it.
 
-    The task: ` sun above tree . cat left tree`. The reply is a plan in words, each thing with the number of its cell (1 to 9
-    in reading order), between `<think>` and `</think>`, and then the picture, a token a cell: ` ·` or a thing. Reward 1 where
-    each of the three things stands in the picture exactly once, nothing else does, and both relations hold (`above`: a
-    smaller row; `left`: a smaller column). The plan is not looked at: it helps or it does not.
+    The task: ` sun above tree . cat left tree`. The reply is a plan in words, each thing with the number of
+    its cell (1 to 9 in reading order), between `<think>` and `</think>`, and then the picture of 3×3, a token a
+    cell: ` ·` or a thing. Reward 1 where each of the three things stands in the picture exactly once, nothing
+    else does, and both relations hold (`above`: a smaller row; `left`: a smaller column). The plan is not
+    looked at: it helps or it does not.
 
-    A sample: `<user> sun above tree . cat left tree<bot><think> sun 2 tree 9 cat 4</think> · sun · cat · · · · tree<end>`
-    and the reward is 1.
+    A sample: `<user> sun above tree . cat left tree<bot><think> sun 2 tree 9 cat 4</think>
+    · sun · cat · · · · tree<end>` and the reward is 1.
     """
 
     words = f" {' '.join(THINGS)} above below left right . ·"
@@ -134,8 +136,11 @@ class Place(Env):
         return " .".join(f" {a} {relation} {b}" for a, relation, b in self.relations)
 
     def holds(self, places: dict[str, int]) -> list[bool]:
-        """Whether each relation holds where each thing stands in this cell, 0 to 8; False where one is missing."""
-        return [a in places and b in places and related(places[a], word, places[b]) for a, word, b in self.relations]
+        """Whether each relation holds where each thing stands in this cell (0 to 8); False where it is missing."""
+        return [
+            a in places and b in places and related(places[a], word, places[b])
+            for a, word, b in self.relations
+        ]
 
     def plan(self, rng: random.Random) -> dict[str, int]:
         """Places that fit, drawn anew each time."""
@@ -178,8 +183,8 @@ class Place(Env):
 
     def render_chat(self) -> str:
         return (
-            "Write a plan between <think> and </think>, each thing with the number of its cell, 1 to 9; then draw "
-            "the scene as 9 cells, row by row: · for an empty cell, or the name of a thing."
+            "Write a plan between <think> and </think>, each thing with the number of its cell, 1 to 9; "
+            "then draw the scene as 9 cells, row by row: · for an empty cell, or the name of a thing."
         )
 
 
@@ -189,7 +194,8 @@ RELATIONS = ("above", "below", "left", "right")
 def related(a: int, word: str, b: int) -> bool:
     """Whether cell a is above, below, left or right of cell b."""
     (row, column), (other, beside) = divmod(a, CANVAS), divmod(b, CANVAS)
-    return {"above": row < other, "below": row > other, "left": column < beside, "right": column > beside}[word]
+    truth = {"above": row < other, "below": row > other, "left": column < beside, "right": column > beside}
+    return truth[word]
 
 
 def planned_in(words: list[str]) -> dict[str, int]:

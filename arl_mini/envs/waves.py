@@ -5,8 +5,8 @@ import random
 import numpy as np
 
 from .. import pictures
-from .base import Env, Reply
 from ..models.tokenizer import END, THINK, THINK_END
+from .base import Env, Reply
 
 RATE = 8000  # samples a second
 FRAME, FRAMES, BANDS = 256, 4, 16  # samples a frame (32 ms), frames a tone, bands of the spectrum
@@ -15,7 +15,7 @@ MOVES = ("up", "down", "level")
 
 
 def glide(start: float, end: float, samples: int, loud: float = 1.0) -> np.ndarray:
-    """A tone whose pitch goes in a line from start to end, in Hz; PCM (samples,) in [−loud, loud], faded at both ends."""
+    """A tone whose pitch goes in a line from start to end, in Hz; PCM (samples,), at most `loud`."""
     pitch = np.linspace(start, end, samples)
     wave = loud * np.sin(2 * np.pi * np.cumsum(pitch) / RATE)
     fade = min(40, samples // 4)  # 5 ms: a sudden end would sound at every pitch
@@ -25,10 +25,13 @@ def glide(start: float, end: float, samples: int, loud: float = 1.0) -> np.ndarr
     return wave
 
 
-def log_spectrum(pcm: np.ndarray, frame: int, bands: int, low: float = 200.0, high: float = 3600.0) -> np.ndarray:
+def log_spectrum(
+    pcm: np.ndarray, frame: int, bands: int, low: float = 200.0, high: float = 3600.0
+) -> np.ndarray:
     """Natural log of the power in bands equally wide on a logarithmic scale of pitch; (frames, bands).
 
-    pcm (samples,): cut into frames that do not overlap, each under a Hann window; what is left over at the end is dropped.
+    pcm (samples,): cut into frames that do not overlap, each under a Hann window; what is left over at the
+    end is dropped.
     """
     frames = pcm[: len(pcm) // frame * frame].reshape(-1, frame) * np.hanning(frame)
     power = np.abs(np.fft.rfft(frames, axis=1)) ** 2 / frame
@@ -43,12 +46,14 @@ def log_spectrum(pcm: np.ndarray, frame: int, bands: int, low: float = 200.0, hi
 class Waves(Env):
     """A tune of one to five tones in noise; how many of them rise?
 
-    Each tone lasts 128 ms and goes up, down or stays level. The task is the log-spectrum of the recording as a picture, 16
-    bands of pitch (the highest on top) by 4 frames a tone, cut into patches of 4×4 tone by tone, and then ` rise ?`. The
-    policy may answer at once, ` 2<end>`, or write down what it hears, tone by tone, with the count so far. Reward 1 for
-    the right number, whatever was written. steps=False: an answer with steps is malformed.
+    Each tone lasts 128 ms and goes up, down or stays level. The task is the log-spectrum of the recording as
+    a picture, 16 bands of pitch (the highest on top) by 4 frames a tone, cut into patches of 4×4 tone by
+    tone, and then ` rise ?`. The policy may answer at once, ` 2<end>`, or write down what it hears, tone by
+    tone, with the count so far. Reward 1 for the right number, whatever was written. steps=False: an answer
+    with steps is malformed.
 
-    A sample: `<user><patch 0 0 0000…>` … ` rise ?<bot><think> up 1 down 1 up 2</think> 2<end>` and the reward is 1.
+    A sample: `<user><patch 0 0 0000…>` … ` rise ?<bot><think> up 1 down 1 up 2</think> 2<end>` and the reward
+    is 1.
     """
 
     words = f" {' '.join(MOVES)} rise ?"
@@ -91,11 +96,19 @@ class Waves(Env):
         head, thinking, rest = said.partition(THINK)
         written, closed, tail = rest.partition(THINK_END)
         answer = (tail if thinking else head).removesuffix(END).strip()
-        malformed = not said.endswith(END) or bool(thinking and (head.strip() or not closed or not self.steps))
+        malformed = not said.endswith(END) or bool(
+            thinking and (head.strip() or not closed or not self.steps)
+        )
         right = not malformed and answer == str(self.answer)
         heard = [word for word in written.split() if word in MOVES]
         matched = sum(a == b for a, b in zip(heard, self.moves)) / len(self.moves)
-        info = {"success": right, "malformed": malformed, "wrote": bool(thinking), "heard": matched, "tones": len(self.moves)}
+        info = {
+            "success": right,
+            "malformed": malformed,
+            "wrote": bool(thinking),
+            "heard": matched,
+            "tones": len(self.moves),
+        }
         return Reply(reward=float(right), done=True, info=info)
 
     def written(self, moves: list[str]) -> str:
@@ -113,8 +126,8 @@ class Waves(Env):
 
     def render_chat(self) -> str:
         return (
-            "The text is the log-spectrum of a tune as patches <patch row column levels> of 4 by 4 grey levels, high pitch on "
-            "top, four frames a tone. How many tones rise? Answer with the number."
+            "The text is the log-spectrum of a tune as patches <patch row column levels> of 4 by 4 grey "
+            "levels, high pitch on top, four frames a tone. How many tones rise? Answer with the number."
         )
 
 

@@ -106,7 +106,11 @@ def _reply(rng: random.Random, quoted: bool) -> tuple[list[str], list[int], list
     levels = ["plan"] * len(plan) + (["picture"] if TAG in plan else ["plan"]) * len(drawn)
     if TAG not in plan and TAG in drawn:
         levels[-1] = "picture"
-    return [*task, *plan, *drawn], [0] * len(task) + [1] * (len(plan) + len(drawn)), [None] * len(task) + levels
+    return (
+        [*task, *plan, *drawn],
+        [0] * len(task) + [1] * (len(plan) + len(drawn)),
+        [None] * len(task) + levels,
+    )
 
 
 def _which(came, tokens, mask, expected) -> str:
@@ -115,7 +119,9 @@ def _which(came, tokens, mask, expected) -> str:
         return f"Return a list with one entry for each of the {len(tokens)} tokens."
     place = next(i for i, want in enumerate(expected) if came[i] != want)
     if mask[place] == 0:
-        return f"Token {place}, {tokens[place]!r}, was not sampled by the policy: it belongs to no level, None."
+        return (
+            f"Token {place}, {tokens[place]!r}, was not sampled by the policy: it belongs to no level, None."
+        )
     if TAG in [t for t, m in zip(tokens, mask) if m == 0]:
         return f"Token {place}, {tokens[place]!r}: the task quotes a {TAG} too, and that one ends nothing."
     return ""

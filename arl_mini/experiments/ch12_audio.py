@@ -1,4 +1,4 @@
-"""Chapter 12, sound: counting tones with and without written steps, and durations tuned on a recogniser's error."""
+"""Chapter 12, sound: tones counted with and without written steps; durations tuned on a recogniser's error."""
 
 from collections.abc import Callable
 
@@ -20,13 +20,21 @@ SPEAK = dict(steps=40, prompts=16, tries=8, lr=5e-4, limits=SPOKEN)
 
 
 def measure_waves(policy) -> dict[str, float]:
-    """On 512 held-out tunes: right, right where four or five tones sound, writes steps, tones heard right where it does;
-    of four or five tones also a vote of six answers at once, which are as many tokens as an answer with steps."""
+    """On 512 held-out tunes: right, right where four or five tones sound, writes steps, tones heard right
+    where it does; of four or five tones also a vote of six answers at once, which are as many tokens as an
+    answer with steps.
+    """
     last = [e.infos[-1] for e in evaluate.episodes(policy, envs.Waves(), 512, limits=HEARD)]
     long = [i["success"] for i in last if i["tones"] >= 4]
     heard = [i["heard"] for i in last if i["wrote"]]
-    measured = {"success": [i["success"] for i in last], "long_success": long, "writes": [i["wrote"] for i in last]}
-    means = {k: float(np.mean(v)) for k, v in measured.items()} | ({"heard": float(np.mean(heard))} if heard else {})
+    measured = {
+        "success": [i["success"] for i in last],
+        "long_success": long,
+        "writes": [i["wrote"] for i in last],
+    }
+    means = {k: float(np.mean(v)) for k, v in measured.items()} | (
+        {"heard": float(np.mean(heard))} if heard else {}
+    )
     return means | {"long_vote": voted(policy, envs.Waves((4, 5), steps=False), VOTES)}
 
 

@@ -34,7 +34,7 @@ def drawings(episodes: Sequence[Episode]) -> list[tuple[bool, bool]]:
 
 
 def measure_maze(policy) -> dict[str, float]:
-    """On 256 held-out mazes: right, draws, valid drawings, right with a valid and with another drawing; a vote of answers."""
+    """On 256 held-out mazes: right, draws, drawings valid, right with valid ones and with others; a vote."""
     tried = evaluate.episodes(policy, envs.Maze(), limits=DRAWN)
     drawn = drawings(tried)
     by = {kind: [right for valid, right in drawn if valid == kind] for kind in (True, False)}

@@ -20,7 +20,7 @@ def _maze_habit(env: envs.Maze, rng: random.Random) -> str:
 
 
 def _place_habit(env: envs.Place, rng: random.Random) -> str:
-    """Plans without regard to the relations in 6 of 10 scenes; in as many it draws one thing elsewhere than planned."""
+    """Plans anything in 6 of 10 scenes; in as many it draws one thing elsewhere than planned."""
     planned = env.anywhere(rng) if rng.random() < 0.6 else env.plan(rng)
     drawn = dict(planned)
     if rng.random() < 0.6:
@@ -52,14 +52,20 @@ def _maze_atoms(policy: TinyLM) -> dict[str, float]:
 
 def _place_atoms(policy: TinyLM) -> dict[str, float]:
     last = _last(policy, envs.Place())
-    return {name: float(np.mean([i[name] for i in last])) for name in ("plan_fits", "as_planned", "malformed")}
+    return {
+        name: float(np.mean([i[name] for i in last])) for name in ("plan_fits", "as_planned", "malformed")
+    }
 
 
 def _waves_atoms(policy: TinyLM) -> dict[str, float]:
     last = _last(policy, envs.Waves())
     by = {wrote: [i["success"] for i in last if i["wrote"] == wrote] or [0.0] for wrote in (True, False)}
     writes = float(np.mean([i["wrote"] for i in last]))
-    return {"writes": writes, "success_with_steps": float(np.mean(by[True])), "success_direct": float(np.mean(by[False]))}
+    return {
+        "writes": writes,
+        "success_with_steps": float(np.mean(by[True])),
+        "success_direct": float(np.mean(by[False])),
+    }
 
 
 def _voice_atoms(policy: TinyLM) -> dict[str, float]:

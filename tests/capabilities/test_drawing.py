@@ -59,13 +59,18 @@ def batch():
 
 def test_the_two_levels_share_out_the_tokens(batch):
     whole, plan, picture = (
-        algorithm.advantages(batch) for algorithm in (GRPO(), OneLevel(level="plan"), OneLevel(level="picture"))
+        algorithm.advantages(batch)
+        for algorithm in (GRPO(), OneLevel(level="plan"), OneLevel(level="picture"))
     )
     assert torch.equal(plan + picture, whole)
     for row, episode in enumerate(batch.episodes):
         trained = {kind: [episode.pieces[t] for t in adv[row].nonzero()[:, 0] if batch.mask[row, t]]
                    for kind, adv in (("plan", plan), ("picture", picture))}  # fmt: skip
-        assert trained["plan"][0] == "<think>" and trained["plan"][-1] == "</think>" and len(trained["plan"]) == 8
+        assert (
+            trained["plan"][0] == "<think>"
+            and trained["plan"][-1] == "</think>"
+            and len(trained["plan"]) == 8
+        )
         assert trained["picture"][-1] == "<end>" and len(trained["picture"]) == 10
 
 

@@ -65,7 +65,9 @@ def test_the_contract():
     check_env(Voice(pace=None), range(12))
 
 
-@pytest.mark.parametrize("said", ["", " 3 3<end>", " 3 3 3 3 3 0<end>", " 3 3 3 3 3 33<end>", " 3 3 3 3 3 3", " a b c d e f<end>"])
+@pytest.mark.parametrize(
+    "said", ["", " 3 3<end>", " 3 3 3 3 3 0<end>", " 3 3 3 3 3 33<end>", " 3 3 3 3 3 3", " a b c d e f<end>"]
+)
 def test_what_is_no_list_of_durations_is_an_error_of_one(said):
     env = Voice()
     env.reset(0)

@@ -1,4 +1,4 @@
-"""Chapter 12, drawing and sound: what its measures count; and, slow, that its claims come out with a seed of their own."""
+"""Chapter 12, drawing and sound: what its measures count; slow, that claims come out with another seed."""
 
 import numpy as np
 import pytest

@@ -42,7 +42,9 @@ def test_the_path_from_a_ends_at_the_answer_and_the_drawing_shows_it_alone(paths
         assert sorted(c for c in env.cells[-1] if c != EMPTY) == [str(n) for n in range(1, paths + 1)]
 
 
-@pytest.mark.parametrize("env", [Maze(), Maze(2), Maze(draw=False), Place()], ids=["maze", "two", "direct", "place"])
+@pytest.mark.parametrize(
+    "env", [Maze(), Maze(2), Maze(draw=False), Place()], ids=["maze", "two", "direct", "place"]
+)
 def test_the_contract(env):
     check_env(env, range(20))
 
@@ -72,7 +74,9 @@ def test_careless_answers_earn_no_more_than_chance():
     for speak in (lambda env, rng: env.random(rng), lambda env, rng: env.direct(1), below):
         assert earned(Maze(), speak) < 0.32
     assert earned(Maze(), elsewhere) < 0.37
-    assert earned(Maze(), lambda env, rng: env.drawn([[EMPTY] * SIZE] * SIZE, 2)) < 0.32  # drawing alone is not paid
+    assert (
+        earned(Maze(), lambda env, rng: env.drawn([[EMPTY] * SIZE] * SIZE, 2)) < 0.32
+    )  # drawing alone is not paid
 
 
 def test_a_drawing_must_be_closed_and_may_be_forbidden():

@@ -37,7 +37,9 @@ def test_power_is_that_of_parseval():
 
 
 def test_what_is_left_of_a_frame_is_dropped():
-    assert log_spectrum(np.zeros(700), 256, 16).shape == (2, 16) and log_spectrum(np.zeros(10), 256, 16).shape == (0, 16)
+    assert log_spectrum(np.zeros(700), 256, 16).shape == (2, 16) and log_spectrum(
+        np.zeros(10), 256, 16
+    ).shape == (0, 16)
 
 
 def test_the_picture_is_the_spectrum_cut_tone_by_tone():
@@ -53,7 +55,7 @@ def test_the_picture_is_the_spectrum_cut_tone_by_tone():
 
 
 def test_the_loudest_bands_alone_tell_what_a_tone_does():
-    """A listener who compares the loudest band of the first and last frame is nearly always right: the task is fair."""
+    """Who compares the loudest band of first and last frame is nearly always right: the task is fair."""
     right, total = 0, 0
     for seed in range(300):
         env = Waves()
