@@ -165,15 +165,15 @@ EXPERIMENTS = {
     "12_perception/box": Experiment(
         "Boxes paid by IoU, and paid by the share of the digit that they cover.",
         "glimpse-reader",
-        {"IoU": ByReward(BOXES, GRPO(), READ), "covered": ByReward(paying(BOXES, "covered"), GRPO(), READ)},
+        {"IoU": ByReward(BOXES, GRPO(), READ | dict(steps=80)), "covered": ByReward(paying(BOXES, "covered"), GRPO(), READ | dict(steps=50))},
         measure_boxes, SEEDS,
     ),
     "12_perception/views": Experiment(
         "Left or right in two mirrored views: rewards for right answers, and for answers that agree as well.",
         "glimpse-reader",
         {
-            "two views": ByReward(SIDES, ViewConsistency(bonus=0.0), READ),
-            "view consistency": ByReward(SIDES, ViewConsistency(bonus=0.5), READ),
+            "two views": ByReward(SIDES, ViewConsistency(bonus=0.0), READ | dict(steps=60)),
+            "view consistency": ByReward(SIDES, ViewConsistency(bonus=1.0), READ | dict(steps=60)),
         },
         measure_views, SEEDS,
     ),

@@ -180,14 +180,15 @@ claim("mean IoU rises by 0.15", box[0]["IoU"] - box[1]["IoU"] >= 0.15)
 # %% [markdown]
 # ### The same question in two views
 #
-# *Does the 7 stand left or right?* Mirror the canvas and the answer must turn around. **SVQA-R1** (Spatial-GRPO) tries both views
+# *Which stands left of the other, 7 or 5?* ` 7 left 5`. Mirror the canvas and the answer must turn around. **SVQA-R1** (Spatial-GRPO) tries both views
 # and pays for agreement:
 #
 # $$R_i = r_i + \alpha\, c_i, \qquad c_i = 1 \text{ where the answers to a view and to its mirror image are opposite.}$$
 #
 # The baseline tries both views as well, without the bonus ($\alpha = 0$): same tasks, same number of tries.
 #
-# **Claim:** the bonus raises the share of held-out pairs with opposite answers more than the baseline does, in every seed.
+# **Claim:** with the bonus ($\alpha = 1$) the share of held-out pairs with opposite answers rises above the start, in every seed. (The
+# baseline stands beside it, without a claim.)
 
 # %% tags=["nbval-check-output"]
 views = by_seed("views", "consistent")
@@ -195,7 +196,8 @@ start = by_seed("views", "consistent", "before")["two views"].iloc[0]
 print(f"opposite answers at the start {start:.3f}")
 print(views.round(3).to_string())
 print("right answers:", {arm: str(evaluate.mean(x)) for arm, x in by_seed("views", "success").items()})
-claim("more answers turn with the picture", views["view consistency"] > views["two views"])
+print("with the bonus − without:", evaluate.mean(views["view consistency"] - views["two views"]))
+claim("more answers turn with the picture than at the start", views["view consistency"] > start)
 
 # %% [markdown]
 # ## Looking closer, as an action
@@ -594,7 +596,9 @@ hacked = pd.DataFrame({(arm, number): by_seed("box", number)[arm] for arm in ("I
 print(hacked.round(2).to_string())
 whole = pictures.iou((0, 0, 24, 24), (4, 4, 10, 12))
 print(f"the whole canvas: covers 1.00, IoU with a digit of 6×8 pixels {whole:.2f}")
-claim("paid for covering, boxes grow and the IoU falls", (hacked["covered", "area"] > hacked["IoU", "area"]) & (hacked["covered", "iou"] < hacked["IoU", "iou"]))
+grown = hacked["covered", "area"] >= 1.5 * by_seed("box", "area", "before")["covered"]
+claim("paid for covering, boxes grow by half and more", grown)
+claim("and their IoU ends below that of boxes paid by IoU", hacked["covered", "iou"] < hacked["IoU", "iou"])
 
 # %% [markdown]
 # **A distance without an end.** PAPO's term pays for making the copy's answer unlikely, and nothing stops it: the KL has no upper bound. The two
