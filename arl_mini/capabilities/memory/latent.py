@@ -137,9 +137,12 @@ def teach(memory: LatentMemory, notes: Notes, *, steps: int, rows: int = 64, lr:
 
 
 def learn_gate(
-    memory: LatentMemory, notes: Notes, *, steps: int, prompts: int = 16, tries: int = 8, lr: float = 0.03, price: float = 0.2, seed: int = 0
-) -> Iterator[dict[str, float]]:
+    memory: LatentMemory, notes: Notes, *, steps: int, prompts: int = 16, tries: int = 8, lr: float = 0.01, price: float = 0.1,
+    divide: bool = True, seed: int = 0,
+) -> Iterator[dict[str, float]]:  # fmt: skip
     """GRPO on the gate alone: reward 1 for the right answer, minus price times the share of segments written.
+
+    divide: by the group's standard deviation, as GRPO does; without, as Dr.GRPO.
 
     Only the embeddings of ` update` and ` keep` are trained, so what the soft tokens hold stays as it was taught. Yields
     reward, success, and how often the gate opened on segments that tell of the subject and on others.
@@ -156,7 +159,7 @@ def learn_gate(
             final, opened, seen = memory.run(streams, "learned", draws)
             right = memory.right(streams, final)
         reward = right - price * opened.mean(1)
-        adv = ops.group_zscore(reward, torch.arange(prompts).repeat_interleave(tries))
+        adv = (ops.group_zscore if divide else ops.group_center)(reward, torch.arange(prompts).repeat_interleave(tries))
         logp = (seen @ words.T).log_softmax(2)  # (B, S, 2)
         chosen = torch.where(opened > 0, logp[..., 1], logp[..., 0])
         loss = -(adv[:, None] * chosen).mean()

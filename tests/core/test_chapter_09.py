@@ -1,0 +1,69 @@
+"""Chapter 09: what its measures count, and that the recorded runs come again."""
+
+import pytest
+
+from arl_mini import experiments, models
+from arl_mini.envs.notes import Notes, read
+from arl_mini.experiments import ch09
+from arl_mini.rollout import demonstrate
+
+
+def test_measures_count_questions_by_their_properties():
+    infos = [
+        {"right": True, "told": 1, "kind": "is"}, {"right": False, "told": 2, "kind": "is", "size": 4},
+        {"right": True, "told": 3, "kind": "was", "size": 8},
+    ]  # fmt: skip
+    assert ch09.share(infos) == pytest.approx(2 / 3) and ch09.share(infos, kind="is") == 0.5
+    assert ch09.updated(infos) == 0.5 and ch09.sizes(infos) == 6
+
+
+def test_operations_are_counted_by_what_the_line_tells():
+    policy = models.load("quest-novice")
+    world = ch09.Manage(Notes(12))
+    shown = demonstrate(policy, world, range(20), lambda env: env.expert(), turns=20)
+    parts = [[part(info) for info in episode.infos] for episode in shown]
+    shares = ch09.operations(parts)
+    assert shares["new_add"] == shares["chatter_noop"] == shares["change_update"] == 1.0 and shares["end_delete"] == 1.0
+
+
+def part(info: dict):
+    """A context that holds one turn."""
+    return type("Part", (), {"infos": [info]})
+
+
+def test_a_poisoned_stream_ends_in_a_lie_and_pays_for_the_truth():
+    for seed in range(30):
+        env, plain = ch09.Poisoned(), Notes()
+        text = env.reset(seed)
+        plain.reset(seed)
+        assert f" it in {env.lie} where" in text and env.truth(env.now) == plain.truth(plain.now) != env.lie
+        assert read(env.stream, env.now) == env.lie
+        lied, true = env.clone().step(env.reading()), env.clone().step(env.expert())
+        assert (lied.reward, lied.info["lied"], true.reward, true.info["lied"]) == (0.0, True, 1.0, False)
+
+
+def test_a_rule_writes_what_its_name_says():
+    graph = ch09.Graph(Notes(12), rule=ch09.by_hand)
+    for seed in range(10):
+        graph.reset(seed)
+        assert graph.step(graph.reading()).reward == 1.0
+
+
+def test_a_perfect_reader_is_a_ceiling_that_a_rule_sets():
+    assert ch09.share(ch09.perfect(Notes(limit=0), 50)) == 1.0
+    window, far = (ch09.share(ch09.perfect(Notes(lines), 200)) for lines in (24, 96))
+    assert 0.7 < window < 0.9 and 0.25 < far < 0.45
+    rule = ch09.perfect(ch09.Retrieve(ch09.IS, fixed=("{question}", 2)), 200)
+    assert ch09.updated(rule) < ch09.share(rule)
+
+
+@pytest.mark.slow
+def test_the_cheapest_run_comes_again():
+    """Soft tokens, one seed: the same records up to rounding on another machine, the same verdict."""
+    recorded = experiments.recorded("09_memory/latent")
+    policy = models.load("notes-latent")
+    again = list(ch09.GateArm()(policy, 10, steps=3))
+    for row, made in zip(recorded.curves["RL gate"][0], again):
+        assert made["reward"] == pytest.approx(row["reward"], abs=0.02)
+    after = recorded.outcomes["RL gate"][0]["after"]
+    assert after["always"] == pytest.approx(ch09.measure_latent(policy)["always"], abs=0.02)
