@@ -28,6 +28,7 @@ from .ch13_arms import (
     FromRerolls,
     Learned,
     OnAdvice,
+    Refitted,
     Spending,
     Until,
     first_tasks,
@@ -206,17 +207,16 @@ def on_errand(algorithm: GRPO, **changes):
 
 REAL = ByReward(HOUSE, GiGPO(), kinds.REAL | {"limits": Limits(turn_tokens=24, turns=14, total=1200)})
 
+CORRIDORS = {f"{cells} cells": corridor(cells) for cells in (3, 6, 12)}
+BY_MODEL = ByReward(HOUSE, StepCredit(std=False, coef=3.0), QUEST)
+
+
+def by_model(updates: int, tasks: int = 128, steps: int = 60) -> Refitted:
+    """AgentPRM on quests, undivided: the model fitted in `steps`, then `updates` more after each of the policy's."""
+    return Refitted(BY_MODEL, FromRerolls(tasks, 3, 2), FIT | {"steps": steps}, updates=updates)
+
+
 EXPERIMENTS = {
-    f"{NAME}/corridor": Experiment(
-        "Updates to 0.9 success in T-mazes of 3 and 12 cells: REINFORCE on the outcome.",
-        "maze-novice",
-        {
-            "3 cells": corridor(3),
-            "12 cells": corridor(12),
-        },
-        measure_nothing,
-        seeds=FRESH_SEEDS[:3],
-    ),
     f"{NAME}/credit": Experiment(
         "Credit by method against exact credit, for tries of the start in a T-maze of 6 cells, untrained.",
         "maze-novice",
@@ -240,12 +240,17 @@ EXPERIMENTS = {
         "The same learned process reward, its differences not divided by their standard deviation.",
         "quest-novice",
         {
-            "AgentPRM, undivided": Learned(
-                ByReward(HOUSE, StepCredit(std=False, coef=3.0), QUEST), FromRerolls(128, 3, 2), FIT
-            ),
+            "AgentPRM, undivided": Learned(BY_MODEL, FromRerolls(128, 3, 2), FIT),
         },
         measure_nothing,
         seeds=FRESH_SEEDS[:3],
+    ),
+    f"{NAME}/quest_refitted": Experiment(
+        "The same, the model fitted anew to the tries of each update.",
+        "quest-novice",
+        {"AgentPRM, refitted": by_model(3)},
+        measure_nothing,
+        seeds=(11, 12, 13),  # seed 10 was the trial
     ),
     f"{NAME}/rules": Experiment(
         "Turns that name their purpose: the outcome alone, and rules that pay for what the purpose achieved.",

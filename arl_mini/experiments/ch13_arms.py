@@ -10,6 +10,7 @@ from ..batch import Episode
 from ..capabilities import credit
 from ..capabilities.credit_advice import Advised
 from ..envs.base import Env
+from ..rewards import fit_process_model
 from ..rollout import Limits, rollout
 from ..train import Record, train
 from .kinds import ByReward
@@ -79,6 +80,34 @@ class Learned:
         model = credit.fit(policy, labelled, seed=seed, **self.fit)
         paid = replace(self.arm, algorithm=replace(self.arm.algorithm, pay=model))
         return _spending(paid(policy, seed, **changes), spent)
+
+
+@dataclass(frozen=True)
+class Refitted(Learned):
+    """The same; after each update the model takes `updates` steps on how that update's own tries ended.
+
+    Records also hold `promised`, what the model expects before the last turn, and `refused`, a share of turns.
+    updates 0: the model stays as it is.
+    """
+
+    updates: int = 3
+
+    def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
+        """Yields plain records."""
+        limits = self.arm.settings["limits"]
+        labelled, spent = self.labels(policy, self.arm.env, seed, limits)
+        pay = credit.fit(policy, labelled, seed=seed, **self.fit)
+        run = replace(self.arm, algorithm=replace(self.arm.algorithm, pay=pay))(policy, seed, **changes)
+        for record in run:
+            tried, how = record.episodes, {"rows": 32, "lr": 1e-3, "seed": seed + record.step}
+            promised = float(np.mean([worth[-2] for worth in pay.worth(tried)]))
+            turns = [bool(info.get("illegal")) for e in tried for info in e.infos]
+            numbers = {"step": record.step, "success": record.success, "refused": float(np.mean(turns))}
+            spent += record.tokens
+            yield numbers | {"promised": promised, "spent": spent}
+            labels = credit.outcome_labels(tried)
+            for _ in fit_process_model(pay.model, labels, steps=self.updates, **how):
+                pass
 
 
 @dataclass(frozen=True)
