@@ -37,6 +37,16 @@ def accuracy(thought: LatentThought, dropped: int, seed: int = 0, tasks: int = 2
     return float((said[:, -2] == after[:, -2]).float().mean())
 
 
+@torch.no_grad()
+def readable(thought: LatentThought, seed: int = 0, tasks: int = 256) -> list[float]:
+    """For each vector, the share of held-out tasks in which its likeliest token is the step it stands for."""
+    first, policy = evaluate.HELD_OUT + seed * 10_000, thought.policy
+    before, after = parted(policy, written(policy, range(first, first + tasks)), 0)
+    vectors = thought.inputs(before)[:, before.shape[1] :]  # (tasks, k, width)
+    said = (vectors @ policy.embed.T).argmax(-1)  # as the head would read them: N(h) is already taken
+    return (said == after[:, : thought.k]).float().mean(0).tolist()
+
+
 @dataclass(frozen=True)
 class Stages:
     """An arm: in stage s the first s written steps are left out; `thoughts` of them have a vector in their

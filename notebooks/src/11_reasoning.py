@@ -315,8 +315,14 @@ print(f"success ({before:.2f} before) and tokens sampled")
 print(pd.concat({"success": success.round(3), "tokens": tokens}, axis=1).to_string())
 share = (success["search"] - before) / (success["GRPO"] - before)
 claim("0.9 of the gain, fewer tokens", (share >= 0.9) & (tokens["search"] < tokens["GRPO"]))
+print("thinking afterwards\n" + by_seed("search", "thinking").round(2).to_string())
 
 # %% [markdown]
+# The search ends above GRPO with little more than a quarter of its tokens. It was told more: a rule that
+# knows every step. (Labels by re-rolls cost 20,000 tokens, see the table above, more than GRPO's whole
+# training.) Right replies that were merely sampled hold lucky guesses, too, and those are imitated as well:
+# thinking stays below 0.95.
+#
 # ## Thoughts that are not written: latent reasoning
 #
 # A written step passes one token on. **Coconut** passes a *hidden state* on: the last state, with the
@@ -349,6 +355,8 @@ policy = models.load("chain-modes")
 arm = ch11_latent.Stages(latent=True)
 rows = list(arm(policy, seed=0, each=budget.pick(smoke=1, cpu=40, gpu=40)))
 print(f"{rows[-1]['step']} updates, right {rows[-1]['right']:.2f} with {rows[-1]['visible']} visible tokens")
+held = ch11_latent.readable(arm.thought(policy, 2))
+print("the vector's likeliest token is the step left out:", [round(share, 2) for share in held])
 
 # %% tags=["nbval-check-output"]
 latent = experiments.recorded(f"{ch11.NAME}/latent")
@@ -362,6 +370,11 @@ claim("2: latent − filler > 0.3", right["latent"] - right["filler"] > 0.3)
 claim("3: at most 0.05 below written", right["latent"] >= right["written"] - 0.05)
 
 # %% [markdown]
+# With as few visible tokens as the quick answer, latent thoughts do as well as written steps. Fillers do
+# not: places to compute in are not enough, the state must come back in. And what is in the vectors? Read
+# through the model's own head, the likeliest token of each is the step that was left out: the step is
+# there, unwritten.
+#
 # Between the two stands **Soft Thinking**: no training; each thought is the *mixture* of all next tokens'
 # embeddings, weighed by their probabilities. The more uncertain the policy (here: the higher the
 # temperature), the more a drawn token throws away. **Claim**: at temperature 2, mixtures are right more
@@ -431,6 +444,10 @@ figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
 lab.curves(doubting.curves, y="length", ylabel="tokens a reply", ax=ax);
 
 # %% [markdown]
+# Both cures remove the re-checks; they were harmless and useless here, so nothing is lost. Plain GRPO
+# shortens replies a little by itself. (A guess at the reason: GRPO divides by a reply's length, so a right
+# short reply gets more weight a token; chapter 04 measures this bias.)
+#
 # ## What breaks: a price on wrong answers too
 #
 # It looks harmless to subtract a price from every reply. Take four tries of one hard task, two right and

@@ -75,6 +75,12 @@ def test_stages_end_where_no_step_is_written():
     assert list(ch11_latent.Stages(keep=True)(policy, 0, each=1))[-1]["visible"] == 6
 
 
+def test_the_first_vector_reads_as_the_first_step():
+    policy = models.load("chain-modes")  # it writes the first step after `<think>`, and the vector is that state
+    first, _ = ch11_latent.readable(ch11_latent.LatentThought(policy, 2), tasks=64)
+    assert first > 0.95
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name, arm, number", [("rl", "GRPO", "success"), ("penalty", "on right answers", "success")])
 def test_a_recorded_seed_comes_again(name, arm, number):
