@@ -31,10 +31,10 @@ THREE = FRESH_SEEDS[:3]
 
 # --- when to plan -----------------------------------------------------------------------------------------
 
-GATE = dict(steps=20, prompts=8, tries=8, lr=1e-3, limits=GRIDDED)
+GATE = dict(steps=16, prompts=8, tries=8, lr=1e-3, limits=GRIDDED)
 
 
-def measure_gate(policy, tasks: int = 128) -> dict[str, float]:
+def measure_gate(policy, tasks: int = 64) -> dict[str, float]:
     """Net return on 128 mazes under each rule; where it decides itself, share of tasks with a plan, open and
     walled.
     """

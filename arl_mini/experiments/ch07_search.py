@@ -105,11 +105,15 @@ def by_likelihood(policy, seed: int, width: int = 4) -> Choose:
     return choose
 
 
-def played(policy, choose: Choose, seed: int, tasks: int = TASKS, env=CRAFT) -> dict[str, float]:
-    """Success on held-out tasks of this seed when every turn is chosen so."""
+def ends(policy, choose: Choose, seed: int, tasks: int = TASKS, env=CRAFT) -> list[Row]:
+    """How held-out tasks of this seed end when every turn is chosen so."""
     first = evaluate.HELD_OUT + 1000 * seed
-    rows = play(policy, env, range(first, first + tasks), choose, LIMITS)
-    return {"success": float(np.mean([row.episode.reward > 0 for row in rows]))}
+    return play(policy, env, range(first, first + tasks), choose, LIMITS)
+
+
+def played(policy, choose: Choose, seed: int, tasks: int = TASKS) -> dict[str, float]:
+    """Success on held-out tasks of this seed when every turn is chosen so."""
+    return {"success": float(np.mean([row.episode.reward > 0 for row in ends(policy, choose, seed, tasks)]))}
 
 
 def chosen(make: Callable[[object, int], Choose], **how) -> Callable:
