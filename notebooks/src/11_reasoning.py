@@ -412,6 +412,9 @@ claim("2: free above both", (pay["free"] > pay["always fast"]) & (pay["free"] > 
 print("free − always slow:", evaluate.mean(pay["free"] - pay["always slow"]))
 started = adaptive.outcomes["free"][0]["before"]
 print("the start, before any training:", {mode: round(started[mode], 3) for mode in ("free", "fast", "slow")})
+runs = adaptive.curves.items()
+signal = {arm: np.mean([r["signal_share"] for run in seeds for r in run]) for arm, seeds in runs}
+print("groups with contrast:", {arm: f"{share:.0%}" for arm, share in signal.items()})
 
 # %%
 figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
@@ -427,8 +430,8 @@ ax.legend();
 # It stopped thinking about single sums, where a thought of no steps costs two tokens and buys nothing, and
 # thinks about nearly all chains of three and four. Two sums are on the way. The gain over always thinking
 # is small, as it must be: it is earned on a quarter of the tasks, two tokens each. (The start, made to
-# think always, earns a little more than the arm that was trained so: with all replies right and equally
-# long there is hardly a signal to train on, and some noise.)
+# think always, earns a little more than the arm that was trained so. Where all replies are right and
+# equally long, few groups have any contrast, and training has little but noise to follow.)
 
 # %% [markdown]
 # ## Overthinking, and two cures
