@@ -78,7 +78,8 @@ def check_turn_gae(trial: Trial) -> str:
         wanted = [0.0] * len(more["mask"])
         for place, x in zip(own, expected):
             wanted[place] = x
-        _compare_gae(trial, more, (gamma, lam), wanted, f"Observations were inserted, nothing else. {GAE_HINT}")
+        hint = f"Observations were inserted, nothing else. {GAE_HINT}"
+        _compare_gae(trial, more, (gamma, lam), wanted, hint)
     return "60 random rows, each also with observations inserted"
 
 

@@ -126,7 +126,7 @@ def by_word(batch: Batch, kinds: dict[str, Algorithm]) -> dict[str, dict[str, fl
 
 
 def careful_word(env: Errand) -> str:
-    """explore until what is wanted next, the key or the door, was seen; then plan. Sees the world's own state."""
+    """explore until what is wanted next, key or door, was seen; then plan. Sees the world's own state."""
     return "plan" if (env.door if env.holding else env.key) in env.seen else "explore"
 
 
@@ -212,7 +212,7 @@ BY_MODEL = ByReward(HOUSE, StepCredit(std=False, coef=3.0), QUEST)
 
 
 def by_model(updates: int, tasks: int = 128, steps: int = 60) -> Refitted:
-    """AgentPRM on quests, undivided: the model fitted in `steps`, then `updates` more after each of the policy's."""
+    """AgentPRM on quests, undivided: the model takes `steps`, then `updates` after each of the policy's."""
     return Refitted(BY_MODEL, FromRerolls(tasks, 3, 2), FIT | {"steps": steps}, updates=updates)
 
 

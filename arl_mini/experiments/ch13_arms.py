@@ -86,7 +86,7 @@ class Learned:
 class Refitted(Learned):
     """The same; after each update the model takes `updates` steps on how that update's own tries ended.
 
-    Records also hold `promised`, what the model expects before the last turn, and `refused`, a share of turns.
+    Records also hold `promised`, what the model expects before the last turn, and `refused`, a share.
     updates 0: the model stays as it is.
     """
 
