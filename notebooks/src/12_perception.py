@@ -34,7 +34,7 @@ budget = lab.budget()
 lab.style.use()
 
 # %% [markdown]
-# Claims were written before the runs they speak of; each run has three fresh seeds and lies in `data/runs/12_perception`. Two of
+# Claims were written before the runs they speak of; each run has three fresh seeds and lies in `data/runs/12_perception`. Three of
 # the demonstrations train live below. To record others anew, name them in the next cell.
 
 # %%
