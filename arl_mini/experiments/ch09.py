@@ -113,18 +113,14 @@ def queries(policy) -> dict[str, float]:
 
 # --- writing ----------------------------------------------------------------------------------------------
 
-PEOPLE_ONLY = Notes(12, questions=2, about=PEOPLE)
 STORE = Manage(Notes(12, questions=2), price=0.01)
 
 
 def measure_writes(policy) -> dict[str, float]:
-    """Streams of 24 lines, its own store: right of updated subjects, entries; people and things apart; operations."""
+    """Streams of 24 lines, its own store: right of updated subjects, of all, entries; operations."""
     parts = play(policy, Manage(IS))
     own = asked(parts)
-    found = {"own": updated(own), "size": sizes(own)}
-    for name, about in (("people", PEOPLE), ("things", THINGS)):
-        found[name] = updated([info for info in own if info["subject"] in about])
-    return found | operations(parts)
+    return {"own": updated(own), "all": share(own), "size": sizes(own)} | operations(parts)
 
 
 def operations(parts: list[list[Episode]]) -> dict[str, float]:
@@ -146,9 +142,21 @@ def operations(parts: list[list[Episode]]) -> dict[str, float]:
 NOTE = SegmentMemory(Notes(24))
 
 
+class Surprise(SegmentMemory):
+    """Another question is asked first than the one that was shown while the stream was heard; then the one that was."""
+
+    def hear(self, words: list[str]) -> str:
+        did = super().hear(words)
+        if self.at + self.per >= self.notes.lines:
+            self.notes.asked.reverse()
+        return did
+
+
 def measure_note(policy) -> dict[str, float]:
-    """Right answers by note, on streams as long as in training and four times as long."""
-    return {f"note_{lines}": share(asked(play(policy, SegmentMemory(Notes(lines))))) for lines in (24, 96)}
+    """Right answers by note: on streams as long as in training, four times as long, and to a question nobody had shown."""
+    found = {f"note_{lines}": share(asked(play(policy, SegmentMemory(Notes(lines))))) for lines in (24, 96)}
+    answers = [info["right"] for info in asked(play(policy, Surprise(Notes(24, questions=2))))]
+    return found | {"surprise": float(np.mean(answers[::2])), "shown": float(np.mean(answers[1::2]))}
 
 
 class Poisoned(Notes):
@@ -192,7 +200,7 @@ def measure_graph(policy) -> dict[str, float]:
 # --- quests in parts --------------------------------------------------------------------------------------
 
 PART = Limits(turn_tokens=12, turns=20, total=288)
-TRIP = dict(steps=12, prompts=8, tries=8, lr=7e-4, limits=PART)
+TRIP = dict(steps=12, prompts=8, tries=8, lr=4e-4, limits=PART)
 QUESTS = {"whole": Cut(every=99), "cut": Cut(), "summary": Summed(), "folding": Folded(every=3)}
 
 
@@ -244,10 +252,6 @@ EXPERIMENTS = {
     "09_memory/writes": Experiment(
         "Add, update, delete or leave: four operations on a store, learned from answers.",
         "notes-novice", {"all asked": in_contexts(STORE, MANY)}, measure_writes, THREE,
-    ),
-    "09_memory/exam": Experiment(
-        "The same four operations where all questions of training are about people.",
-        "notes-novice", {"people asked": in_contexts(Manage(PEOPLE_ONLY, price=0.01), MANY)}, measure_writes, THREE,
     ),
     "09_memory/note": Experiment(
         "A note of a stream that every context writes anew; all contexts share the reward of the answer.",
