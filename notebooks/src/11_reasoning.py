@@ -188,7 +188,7 @@ runs = experiments.recorded(f"{ch11.NAME}/verifier")
 rows = {(arm, f"seed {o['seed']}"): run[-1] for arm, seeds in runs.curves.items()
         for run, o in zip(seeds, runs.outcomes[arm])}
 table = pd.DataFrame(rows).T
-print(table.drop(columns="step").astype(float).round(3).to_string())
+print(table.drop(columns=["arm", "seed", "step"]).astype(float).round(3).to_string())
 rule, rerolls = table.loc["labels by rule"], table.loc["labels by re-rolls"]
 order = (rule["verifier"] > rule["log-prob"]) & (rule["log-prob"] > rule["random"])
 claim("1: rule > log-probability > random", order)
