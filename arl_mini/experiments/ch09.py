@@ -31,13 +31,13 @@ class InContexts(ByReward):
     def __call__(self, policy, seed: int, **changes) -> Run:
         """The run; `changes` replace settings."""
         settings = {**self.settings, "seed": seed, **changes}
-        shared = SharedGRPO(policy=policy, env=self.env, limits=settings["limits"])
+        shared = replace(self.algorithm, policy=policy, env=self.env, limits=settings["limits"])
         return train(policy, self.env, shared, **settings)
 
 
-def in_contexts(env: Env, settings: dict) -> InContexts:
-    """Such an arm, by its world and settings."""
-    return InContexts(env, SharedGRPO(), settings)
+def in_contexts(env: Env, settings: dict, beta: float = 0.0) -> InContexts:
+    """Such an arm, by its world and settings; beta: of the KL to the start."""
+    return InContexts(env, SharedGRPO(beta=beta), settings)
 
 
 def untrained(policy, seed: int) -> Iterator[dict]:
@@ -182,6 +182,8 @@ class Poisoned(Notes):
 # With little chatter about those who are asked for, `close` at every line is right so often that nothing else is tried.
 GRAPH = Graph(Notes(12, kinds=("is", "was"), questions=2, about=PEOPLE, chatter=0.8))
 
+HELD = MANY | dict(steps=32, lr=7e-4)
+
 
 def by_hand(world: Graph) -> str:
     """The fixed rule: what the graph's expert would say."""
@@ -260,6 +262,10 @@ EXPERIMENTS = {
     "09_memory/graph": Experiment(
         "Insert, close, link or skip: a graph with times of validity, learned from answers, against a hand rule.",
         "notes-novice", {"RL graph": in_contexts(GRAPH, MANY)}, measure_graph, THREE,
+    ),
+    "09_memory/graph_kl": Experiment(
+        "The same graph, longer and held near its start by a KL term, so that it goes on trying other operations.",
+        "notes-novice", {"RL graph, KL": in_contexts(GRAPH, HELD, 0.05)}, measure_graph, THREE,
     ),
     "09_memory/latent": Experiment(
         "Four soft tokens carried from segment to segment; the gate that says when to write them learns from answers.",

@@ -42,6 +42,19 @@ def test_a_poisoned_stream_ends_in_a_lie_and_pays_for_the_truth():
         assert (lied.reward, lied.info["lied"], true.reward, true.info["lied"]) == (0.0, True, 1.0, False)
 
 
+def test_a_surprise_asks_first_what_was_not_shown():
+    for seed in range(20):
+        env = ch09.Surprise(Notes(8, questions=2))
+        text = env.reset(seed)
+        shown, other = env.notes.asked
+        while env.listening:
+            assert env.notes.now == shown
+            text = env.step(env.expert()).text
+        assert env.notes.now == other and "note" in text
+        env.step(env.expert())
+        assert env.notes.now == shown and env.note == [env.notes.truth(shown)]
+
+
 def test_a_rule_writes_what_its_name_says():
     graph = ch09.Graph(Notes(12), rule=ch09.by_hand)
     for seed in range(10):
