@@ -15,7 +15,7 @@ from ..capabilities.perception import (
     consistent,
     ground_reward,
 )
-from ..envs.glimpse import MIRROR, SPOTS
+from ..envs.glimpse import LETTERS, MIRROR, SPOTS
 from ..pictures import iou
 from ..rollout import Limits, rollout
 from ..warmstarts.ch12 import BOXES, HINTS, LOOKS, SIDES, SUMS, TOOLS
@@ -61,6 +61,24 @@ def measure_boxes(policy) -> dict[str, float]:
         "iou": share([i.get("iou", 0.0) for i in last]), "success": share([e.success for e in tried]),
         "area": share([i.get("area", 0) for i in last]), "covered": share([e.reward for e in covered]),
     }  # fmt: skip
+
+
+def which_box(policy) -> dict[str, float]:
+    """256 held-out boxes: share nearer to the digit asked for, nearer to the other; mean IoU with the nearer."""
+    env, pairs = BOXES.clone(), []
+    for episode in evaluate.episodes(policy, BOXES, 256, limits=SHORT):
+        edges = episode.infos[-1].get("answer", "").split()
+        env.reset(episode.seed)
+        told = tuple(map(LETTERS.find, edges)) if len(edges) == 4 else (0, 0, 0, 0)
+        own = iou(told, env.box)
+        env.asked = 1 - env.asked
+        pairs.append((own, iou(told, env.box)))
+    own, other = np.array(pairs).T
+    return {
+        "asked": share(own > other),
+        "other": share(other > own),
+        "iou_nearer": share(np.maximum(own, other)[own != other]),
+    }
 
 
 # --- two views ------------------------------------------------------------------------------------------------

@@ -178,6 +178,16 @@ print("gain:", evaluate.mean(box[0]["IoU"] - box[1]["IoU"]))
 claim("mean IoU rises by 0.15", box[0]["IoU"] - box[1]["IoU"] >= 0.15)
 
 # %% [markdown]
+# It rises in every seed, by half of what was claimed. Why so slowly? Whose box does the start draw?
+
+# %%
+{name: round(value, 2) for name, value in ch12.which_box(models.load("glimpse-reader")).items()}
+
+# %% [markdown]
+# Its boxes are good, but it boxes the digit asked for hardly more often than the other one. So what is left to learn is not where the ink ends but
+# *which* digit is meant, and an overlap reward pays the same for a fine box around the wrong digit as for no box at all.
+
+# %% [markdown]
 # ### The same question in two views
 #
 # *Which stands left of the other, 7 or 5?* ` 7 left 5`. Mirror the canvas and the answer must turn around. **SVQA-R1** (Spatial-GRPO) tries both views
@@ -617,6 +627,10 @@ print(f"the whole canvas: covers 1.00, IoU with a digit of 6×8 pixels {whole:.2
 grown = hacked["covered", "area"] >= 1.5 * by_seed("box", "area", "before")["covered"]
 claim("paid for covering, boxes grow by half and more", grown)
 claim("and their IoU ends below that of boxes paid by IoU", hacked["covered", "iou"] < hacked["IoU", "iou"])
+
+# %% [markdown]
+# In two of three seeds the policy found it within 50 updates, in one not yet: so the claims fail as written, and the hack is still there to be found. It is not the whole
+# canvas but a box around *both* digits: who does not know which one is meant covers both. The IoU charges for the area, so it does not pay there.
 
 # %% [markdown]
 # **A distance without an end.** PAPO's term pays for making the copy's answer unlikely, and nothing stops it: the KL has no upper bound. The two
