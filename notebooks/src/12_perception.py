@@ -629,8 +629,9 @@ claim("paid for covering, boxes grow by half and more", grown)
 claim("and their IoU ends below that of boxes paid by IoU", hacked["covered", "iou"] < hacked["IoU", "iou"])
 
 # %% [markdown]
-# In two of three seeds the policy found it within 50 updates, in one not yet: so the claims fail as written, and the hack is still there to be found. It is not the whole
-# canvas but a box around *both* digits: who does not know which one is meant covers both. The IoU charges for the area, so it does not pay there.
+# In two of three seeds the policy found it within 50 updates, in one not yet: so the claims fail as written, and the hack is still there to be found. The boxes that grew are
+# not the whole canvas yet but wide bands (a rerun of seed 12: from column 6 to the right edge on average; three of ten cover half or more of *both*
+# digits, of the start's none): who does not know which digit is meant covers what there is. The IoU charges for the area, so that does not pay there.
 
 # %% [markdown]
 # **A distance without an end.** PAPO's term pays for making the copy's answer unlikely, and nothing stops it: the KL has no upper bound. The two
