@@ -67,7 +67,9 @@ def claim(words: str, held, gap=()) -> None:
 
 # %%
 start = models.load("chain-modes")
-pd.Series(start.card).drop("about").to_frame("chain-modes").T.iloc[:, -12:]
+modes = ("thinking", "fast", "slow")  # how often it thinks, and how often either mode is right
+card = {f"{d} sums": {m: start.card[f"depth_{d}_{m}"] for m in modes} for d in ch11.DEPTHS}
+pd.DataFrame(card).T
 
 # %% [markdown]
 # The first token of a reply is the choice of the mode. We can take it out of the policy's hands.
@@ -92,7 +94,7 @@ print(f"it would think in {thinks.mean():.2f} of these tasks; barred, in none")
 
 # %%
 slow_tries = evaluate.episodes(reasoning.slow(start), envs.Chain((4, 4)), 2, limits=ch11.LIMITS)
-lab.microscope([*tried[:2], *slow_tries])
+lab.microscope([tried[0], *slow_tries])
 
 # %% [markdown]
 # ## Fast against slow, by depth
@@ -224,6 +226,9 @@ ax.minorticks_off()
 ax.legend();
 
 # %% [markdown]
+# No number of guesses buys what one thought does; among thoughts, the verifier makes more of the same
+# tokens than the vote.
+#
 # ## Slow thinking by reinforcement
 #
 # Nobody has to say "think". GRPO on the outcome alone (reward 1 for the right last digit) finds out that
@@ -430,11 +435,11 @@ ax.set(xlabel="sums in the chain", ylabel="chance of thinking", xticks=ch11.DEPT
 ax.legend();
 
 # %% [markdown]
-# It stopped thinking about single sums, where a thought of no steps costs two tokens and buys nothing, and
-# thinks about nearly all chains of three and four. Two sums are on the way. The gain over always thinking
-# is small, as it must be: it is earned on a quarter of the tasks, two tokens each. (The start, made to
-# think always, earns a little more than the arm that was trained so. Where all replies are right and
-# equally long, few groups have any contrast, and training has little but noise to follow.)
+# It stopped thinking about single sums, where a thought of no steps costs two tokens and buys hardly
+# anything, and thinks about nearly all chains of three and four. Two sums are on the way. The gain over
+# always thinking is small, as it must be: it is earned on a quarter of the tasks, two tokens each. (The
+# start, made to think always, earns a little more than the arm that was trained so. Where all replies are
+# right and equally long, few groups have any contrast, and training has little but noise to follow.)
 
 # %% [markdown]
 # ## Overthinking, and two cures
@@ -486,7 +491,7 @@ pd.DataFrame(columns).round(2)
 
 # %% tags=["nbval-check-output"]
 penalty = experiments.recorded(f"{ch11.NAME}/penalty")
-ends = {number: by_seed("penalty", number) for number in ("success", "thinking", "tokens")}
+ends = {number: by_seed("penalty", number) for number in ("success", "thinking")}
 print(pd.concat(ends, axis=1).round(2).to_string())
 began = penalty.outcomes["on every answer"][0]["before"]
 dead = (ends["thinking"]["on every answer"] < 0.02) & (ends["success"]["on every answer"] < began["success"])
@@ -515,10 +520,10 @@ gap = ends["success"]["on right answers"] - ends["success"]["on every answer"]
 print("success, right answers − every answer (no claim beforehand):", evaluate.mean(gap))
 
 # %% [markdown]
-# In seed 14 one to five replies of 128 think for fifteen updates: too few to be paid and noticed. What a
-# policy hardly ever does, reward can hardly reinforce; a price makes that worse. (In pilots, the price on
-# every answer even taught it to end its reply at once, without any answer: the shortest of all.) Exercise
-# 11.5 has this bug.
+# In seed 14 at most 7 replies of 128 think in any of the first ten updates: too few to be paid and noticed.
+# What a policy hardly ever does, reward can hardly reinforce; a price makes that worse. (In pilots, the
+# price on every answer even taught it to end its reply at once, without any answer: the shortest of all.)
+# Exercise 11.5 has this bug.
 #
 # ## On a GPU
 #
