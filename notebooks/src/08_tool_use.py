@@ -401,8 +401,10 @@ lab.microscope(evaluate.episodes(models.load("mixed-novice"), envs.Mixed(), 3, l
 # more often than imitation of all traces.
 
 # %% tags=["nbval-check-output"]
-print(beside("which", "right_tool", "product_success", "fact_success"))
 right = recorded("which", "right_tool")
+correct = {kind: recorded("which", f"{kind}_success").mean() for kind in ("sum", "product", "fact")}
+print(right.round(2).to_string(), "\n\nright answers, means over seeds")
+print(pd.DataFrame(correct).T.round(2).to_string())
 claim("1: the right tool in more than 0.9", right["outcome RL"] > 0.9)
 claim("2: more often than traces", right["outcome RL"] > right["traces"])
 
