@@ -31,7 +31,7 @@ THREE = FRESH_SEEDS[:3]
 
 # --- when to plan -----------------------------------------------------------------------------------------
 
-GATE = dict(steps=16, prompts=8, tries=8, lr=1e-3, limits=GRIDDED)
+GATE = dict(steps=24, prompts=12, tries=8, lr=4e-4, limits=GRIDDED)
 
 
 def measure_gate(policy, tasks: int = 64) -> dict[str, float]:
@@ -209,7 +209,7 @@ REAL = ByReward(
 
 EXPERIMENTS = {
     f"{NAME}/when": Experiment(
-        "Mazes, half of them walled, and a hint that costs 0.1: the policy decides, or always, or never.",
+        "Mazes, half of them walled, and a hint that costs 0.05: the policy decides, or always, or never.",
         "grid-novice",
         {when: ByReward(PlanGate(when), DrGRPO(), GATE) for when in ("free", "always", "never")},
         measure_gate,

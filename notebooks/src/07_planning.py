@@ -191,14 +191,14 @@ if recorded_yet("critic"):
 # ## 3 · When to plan
 #
 # A plan costs. In `PlanGate` half of the mazes are open, half have a wall with one gap; the command `plan` tells the next
-# four steps of a shortest way and costs 0.1 of the reward. Never planning is cheap and fails behind walls, always planning
+# four steps of a shortest way and costs 0.05 of the reward. Never planning is cheap and fails behind walls, always planning
 # pays for what was plain to see. `grid-novice` asks in four tasks of ten, walls or not. It is trained by Dr.GRPO (chapter
 # 04), which does not divide by a group's standard deviation: in an open maze all tries succeed, the price is the only
 # difference, and GRPO would blow it up to full size. One seed, live:
 
 # %%
 walker = models.load("grid-novice")
-few = ch07.GATE | dict(steps=budget.pick(smoke=2, cpu=16, gpu=60), seed=0)
+few = ch07.GATE | dict(steps=budget.pick(smoke=2, cpu=12, gpu=60), seed=0)
 live = lab.live(train(walker, PlanGate(), DrGRPO(), **few), title="When to plan", show=("reward", "turns"))
 live
 
@@ -223,7 +223,11 @@ if recorded_yet("when"):
     gap("walled − open", plans["walled"] - plans["open"])
 
 # %% [markdown]
-# TEXT-WHEN
+# In pilots (seed 0) two things went wrong before anything went right. With GRPO, planning was gone after six updates, at a
+# price of 0.1 and of 0.05: the price kills it before it pays. With Dr.GRPO it stays, and success behind walls rises from
+# 0.4 to 0.6, but after 16 updates it still asks in 0.88 of the *open* mazes and in 0.75 of the walled ones: it has learned
+# that plans are worth having, not yet where. At the start the goal is often out of view in open mazes too, and 0.05 is a
+# faint signal against it.
 
 # %% [markdown]
 # ## 4 · The other way round: a decision transformer plans

@@ -162,7 +162,7 @@ class PlanGate(Grid):
     """
 
     def __init__(
-        self, when: str = "free", price: float = 0.1, size: int = 6, walled: float = 0.5, limit: int = 14
+        self, when: str = "free", price: float = 0.05, size: int = 6, walled: float = 0.5, limit: int = 14
     ):
         if when not in ("free", "always", "never"):
             raise ValueError(f"when must be 'free', 'always' or 'never', got {when!r}")
