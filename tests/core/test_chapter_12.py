@@ -11,6 +11,7 @@ from arl_mini.envs import act
 from arl_mini.experiments import ch12
 from arl_mini.models.tokenizer import END
 from arl_mini.rollout import demonstrate
+from arl_mini.warmstarts import ch12 as starts
 from arl_mini.warmstarts.ch12 import READS, RECIPES
 
 
@@ -59,6 +60,11 @@ def test_the_checkpoints_are_as_their_cards_say(name):
     assert policy.config.eyes == RECIPES[name].eyes
     assert policy.card["about"] == RECIPES[name].about
     assert policy.card["updates"] == sum(stage.steps for stage in RECIPES[name].stages)
+
+
+@pytest.mark.parametrize("name", ["SUMS", "BOXES", "SIDES", "HINTS", "LOOKS", "TOOLS"])
+def test_the_starts_were_taught_the_worlds_of_the_experiments(name):
+    assert vars(getattr(ch12, name)) == vars(getattr(starts, name))
 
 
 def test_the_lessons_have_all_four_tasks():
