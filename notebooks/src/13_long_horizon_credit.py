@@ -89,10 +89,10 @@ def claim(words: str, held) -> None:
 # that? A return that was decided $n$ steps later.
 #
 # Policy gradient weighs $\nabla \log \pi$ of a turn with an estimate of what the turn was worth. Take three:
-# the **return** that followed, the return less the **value** $V$ of the state, and the **exact advantage** $Q
-# - V$. All three have the same mean (chapter 02). They differ in noise. The worlds have few enough histories
-#   to enumerate all episodes of this very language model, so mean and variance of its gradient at the first
-#   turn are exact.
+# the **return** that followed, the return less the **value** $V$ of the state, and the **exact advantage**
+# $Q-V$. All three have the same mean (chapter 02). They differ in noise. The worlds have few enough histories
+# to enumerate all episodes of this very language model, so mean and variance of its gradient at the first turn
+# are exact.
 #
 # **Claim** (no seeds, all enumerated): with the return, signal over noise falls from 3 to 6 to 12 cells; with
 # the exact advantage it stays the same within 1 %.
