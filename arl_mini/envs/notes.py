@@ -33,21 +33,23 @@ def read(lines: Sequence[Line], asked: Asked) -> str:
 
 
 class Notes(Env):
-    """Where is, was, or how often went, a subject of a stream of `lines` lines; the context holds `limit` words.
+    """Where is, or was, who in a stream of `lines` lines is asked about; the context holds `limit` words.
 
-    A line is a fact (` ada in hall`, ` key is gone`), which replaces what was true of its subject before, or chatter
-    (` ada saw ben`, a share `chatter` of the rest). A context with a question writes ` it` for the subject. Whoever is asked about is told of 1 to 4 times, anywhere in the
-    stream (at least twice where `was` is asked). ` where was ada ?` asks for the place before the last fact; ` how
-    many places ada ?` for the number of `in` lines. Answers: a place, ` gone` (also right where nothing was told), or
-    a digit. There are `questions` questions, each about someone else, drawn from `kinds` and the subjects `about`; each
+    A line is a fact (` ada in hall`, ` key is gone`), which replaces what was true of its subject before, or
+    chatter (` ada saw ben`, a share `chatter` of the rest). A context with a question writes ` it` for the
+    subject. Whoever is asked about is told of 1 to 4 times, anywhere in the stream (at least twice where
+    `was` is asked). ` where was ada ?` asks for the place before the last fact; ` how many places ada ?` for
+    the number of `in` lines. Answers: a place, ` gone` (also right where nothing was told), or a digit. There
+    are `questions` questions, each about someone else, drawn from `kinds` and the subjects `about`; each
     right answer pays 1/questions, and success is all of them right.
 
     This world shows the last lines that fit (limit 0: all) and the question: truncation. The worlds in
     `capabilities.memory` put a memory between stream and question. Every observation can be read without
     those before it: it begins a context of its own (`info['fresh']` holds its text).
 
-    A sample: `<user> it in hall ben in cave ada saw ben it in attic where was it ?<bot><act> answer hall</act>`
-    and the reward is 1.
+    A sample:
+    `<user> it in hall ben in cave ada saw ben it in attic where was it ?<bot><act> answer hall</act>` and the
+    reward is 1.
     """
 
     rounds, answering = 0, True  # contexts before the first answer; whether this one asks for an answer
@@ -61,11 +63,17 @@ class Notes(Env):
         about: tuple[str, ...] = PEOPLE + THINGS, subjects: int = 6, chatter: float = 0.4,
     ):  # fmt: skip
         if not 1 <= questions <= 3 or not questions <= subjects <= len(PEOPLE + THINGS):
-            raise ValueError(f"expected 1 to 3 questions on at most as many subjects, got {questions} on {subjects}")
+            raise ValueError(
+                f"expected 1 to 3 questions on at most as many subjects, got {questions} on {subjects}"
+            )
         if lines < 4 * questions or not kinds or any(kind not in QUESTIONS for kind in kinds):
-            raise ValueError(f"expected ≥ {4 * questions} lines and kinds of {list(QUESTIONS)}, got {lines} and {kinds}")
+            raise ValueError(
+                f"expected ≥ {4 * questions} lines and kinds of {list(QUESTIONS)}, got {lines} and {kinds}"
+            )
         if len(set(about)) < questions or not set(about) <= set(PEOPLE + THINGS) or not 0 <= chatter <= 1:
-            raise ValueError(f"expected {questions} or more known subjects and a share of chatter, got {about}, {chatter}")
+            raise ValueError(
+                f"expected {questions} or more known subjects and a share of chatter, got {about}, {chatter}"
+            )
         self.lines, self.limit, self.kinds, self.questions = lines, limit, kinds, questions
         self.about, self.subjects, self.chatter = about, subjects, chatter
 
@@ -149,7 +157,11 @@ class Notes(Env):
         info = {"kind": kind, "subject": name, "right": right, "told": len(places(self.stream, name))}
         self.right, self.wrong = self.right + right, self.wrong + (not right)
         done = self.right + self.wrong == len(self.asked)
-        return Reply(reward=right / len(self.asked), done=done, info=info | ({"success": not self.wrong} if done else {}))
+        return Reply(
+            reward=right / len(self.asked),
+            done=done,
+            info=info | ({"success": not self.wrong} if done else {}),
+        )
 
     def expert(self) -> str:
         """The right answer, by someone who heard everything."""

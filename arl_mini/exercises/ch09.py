@@ -1,4 +1,5 @@
-"""Chapter 09: four operations, an advantage for many contexts, what held when, how fast one forgets, a split with a bug."""
+"""Chapter 09: four operations, an advantage for many contexts, what held when, how fast one forgets, a split
+with a bug."""
 
 import math
 import random
@@ -17,7 +18,11 @@ def _program(rng: random.Random) -> list[tuple]:
     made = [("add", "ada in hall")]
     for _ in range(rng.randint(4, 14)):
         number, text = rng.randint(1, 6), rng.choice(WORDS)
-        made.append(rng.choice([("add", text), ("update", number, text), ("delete", number), ("delete", number), ("noop",)]))
+        made.append(
+            rng.choice(
+                [("add", text), ("update", number, text), ("delete", number), ("delete", number), ("noop",)]
+            )
+        )
     return made
 
 
@@ -47,7 +52,8 @@ def check_operate(trial: Trial) -> str:
 
 
 def operate(program: list[tuple]) -> dict[int, str]:
-    """The store, number → text, after add, update, delete and noop; numbers count from 1 and are given once."""
+    """The store, number → text, after add, update, delete and noop; numbers count from 1 and are given
+    once."""
     store, given = {}, 0
     for verb, *rest in program:
         if verb == "add":
@@ -86,7 +92,8 @@ def check_split(trial: Trial) -> str:
 
 
 def split(rewards: list[float], owner: list[int]) -> list[float]:
-    """(R_i − mean R) · 1/K_i for each context; owner[c] is the episode i of context c, K_i how many it has."""
+    """(R_i − mean R) · 1/K_i for each context; owner[c] is the episode i of context c, K_i how many it
+    has."""
     mean = sum(rewards) / len(rewards)
     return [(rewards[i] - mean) / owner.count(i) for i in owner]
 
@@ -109,7 +116,9 @@ def check_held(trial: Trial) -> str:
         rng.shuffle(edges)
         for time in range(12):
             name = rng.choice(("ada", "ben", "key"))
-            expected = [o for s, o, start, end in edges if s == name and start <= time and (end is None or time < end)]
+            expected = [
+                o for s, o, start, end in edges if s == name and start <= time and (end is None or time < end)
+            ]
             hint = "An edge holds from its start on and no longer at its end; one without an end holds still."
             trial.begin(f"held({edges}, {name!r}, {time})", str(expected), hint)
             came = trial.answer(list(edges), name, time)
@@ -119,7 +128,8 @@ def check_held(trial: Trial) -> str:
 
 
 def held(edges: list[tuple], subject: str, time: int) -> list[str]:
-    """Objects of a subject's edges (subject, object, start, end) that hold at a time; end None: still open."""
+    """Objects of a subject's edges (subject, object, start, end) that hold at a time; end None: still
+    open."""
     return [o for s, o, start, end in edges if s == subject and start <= time and (end is None or time < end)]
 
 
@@ -141,7 +151,8 @@ def check_retention(trial: Trial) -> str:
 
 
 def retention(log: list[int], now: int) -> float:
-    """exp(−t/S): t steps since the last recall, S how often it was stored or recalled. log: those times, in order."""
+    """exp(−t/S): t steps since the last recall, S how often it was stored or recalled. log: those times, in
+    order."""
     return math.exp(-(now - log[-1]) / len(log))
 
 
@@ -151,10 +162,18 @@ def retention(log: list[int], now: int) -> float:
 def check_rows(trial: Trial) -> str:
     rng = trial.rng
     for _ in range(40):
-        tries = [(task, rng.randint(2, 4), rng.choice((0.0, 1.0))) for task in range(2) for _ in range(rng.randint(2, 3))]
+        tries = [
+            (task, rng.randint(2, 4), rng.choice((0.0, 1.0)))
+            for task in range(2)
+            for _ in range(rng.randint(2, 3))
+        ]
         tries[0], tries[1] = (0, 3, 1.0), (0, 2, 0.0)
         expected = [(task, reward, 1 / count) for task, count, reward in tries for _ in range(count)]
-        trial.begin(f"rows({tries})", show(expected), "A row for each context: the task as its group, the reward, 1/contexts.")
+        trial.begin(
+            f"rows({tries})",
+            show(expected),
+            "A row for each context: the task as its group, the reward, 1/contexts.",
+        )
         came = trial.answer(list(tries))
         came = list(came) if isinstance(came, (list, tuple)) else []
         if len(came) != len(expected):

@@ -52,7 +52,8 @@ def play(policy, env: Env, tasks: int = 128, limits: Limits = CONTEXT) -> list[l
 
 
 def perfect(env: Env, tasks: int = 512) -> list[dict]:
-    """What is noted at each question where a perfect reader answers by what the context shows: a ceiling for any policy."""
+    """What is noted at each question where a perfect reader answers by what the context shows: a ceiling for
+    any policy."""
     found = []
     for seed in range(evaluate.HELD_OUT, evaluate.HELD_OUT + tasks):
         env.reset(seed)
@@ -91,7 +92,8 @@ QUERY, PRICED = Retrieve(BOTH), Retrieve(BOTH, price=0.005)
 
 
 def measure_retrieval(policy) -> dict[str, float]:
-    """By the policy's own query: right answers on ` is` of updated subjects and on ` was`, and lines shown."""
+    """By the policy's own query: right answers on ` is` of updated subjects and on ` was`, and lines
+    shown."""
     found = {}
     for name, notes in (("is", IS), ("was", WAS)):
         infos = asked(play(policy, Retrieve(notes)))
@@ -100,7 +102,8 @@ def measure_retrieval(policy) -> dict[str, float]:
 
 
 def queries(policy) -> dict[str, float]:
-    """What its searches hold: share with the subject, with ` in`, and with other words of the question; lines wanted."""
+    """What its searches hold: share with the subject, with ` in`, and with other words of the question; lines
+    wanted."""
     first = [parts[0].infos[0] for parts in play(policy, Retrieve(BOTH), 64)]
     names = [set(info["query"]) for info in first]
     return {
@@ -124,13 +127,22 @@ def measure_writes(policy) -> dict[str, float]:
 
 
 def operations(parts: list[list[Episode]]) -> dict[str, float]:
-    """What is done with a line: shares of operations on new facts, changed ones, the end of one, and chatter."""
+    """What is done with a line: shares of operations on new facts, changed ones, the end of one, and
+    chatter."""
     done: dict[str, list[str]] = {}
     for episode in parts:
         known = set()
         for part in episode[:-1]:
             (name, verb, _), did = part.infos[0]["line"], part.infos[0]["did"]
-            kind = "chatter" if verb == "saw" else "end" if verb == "is" else "change" if name in known else "new"
+            kind = (
+                "chatter"
+                if verb == "saw"
+                else "end"
+                if verb == "is"
+                else "change"
+                if name in known
+                else "new"
+            )
             known = known | {name} if verb == "in" else known - {name} if verb == "is" else known
             done.setdefault(kind, []).append(did)
     verbs = ("add", "update", "delete", "noop")
@@ -143,7 +155,8 @@ NOTE = SegmentMemory(Notes(24))
 
 
 class Surprise(SegmentMemory):
-    """Another question is asked first than the one that was shown while the stream was heard; then the one that was."""
+    """Another question is asked first than the one that was shown while the stream was heard; then the one
+    that was."""
 
     def hear(self, words: list[str]) -> str:
         did = super().hear(words)
@@ -153,7 +166,8 @@ class Surprise(SegmentMemory):
 
 
 def measure_note(policy) -> dict[str, float]:
-    """Right answers by note: on streams as long as in training, four times as long, and to a question nobody had shown."""
+    """Right answers by note: on streams as long as in training, four times as long, and to a question nobody
+    had shown."""
     found = {f"note_{lines}": share(asked(play(policy, SegmentMemory(Notes(lines))))) for lines in (24, 96)}
     answers = [info["right"] for info in asked(play(policy, Surprise(Notes(24, questions=2))))]
     return found | {"surprise": float(np.mean(answers[::2])), "shown": float(np.mean(answers[1::2]))}
@@ -191,11 +205,16 @@ def by_hand(world: Graph) -> str:
 
 
 def measure_graph(policy) -> dict[str, float]:
-    """Right answers and edges on streams of 24 lines, by its own graph and by the hand rule's; with what reads it."""
+    """Right answers and edges on streams of 24 lines, by its own graph and by the hand rule's; with what
+    reads it."""
     found = {}
     for name, rule in (("own", None), ("rule", by_hand)):
         infos = asked(play(policy, Graph(BOTH, rule=rule)))
-        found |= {f"{name}_is": share(infos, kind="is"), f"{name}_was": share(infos, kind="was"), f"{name}_edges": sizes(infos)}
+        found |= {
+            f"{name}_is": share(infos, kind="is"),
+            f"{name}_was": share(infos, kind="was"),
+            f"{name}_edges": sizes(infos),
+        }
     return found
 
 
@@ -215,7 +234,10 @@ class MeasureQuest:
     def __call__(self, policy) -> dict[str, float]:
         parts = play(policy, self.env, limits=PART)
         longest = [max(len(part) for part in episode) for episode in parts]
-        return {"success": float(np.mean([episode[-1].success for episode in parts])), "tokens": float(np.mean(longest))}
+        return {
+            "success": float(np.mean([episode[-1].success for episode in parts])),
+            "tokens": float(np.mean(longest)),
+        }
 
 
 # --- soft tokens ------------------------------------------------------------------------------------------
@@ -231,7 +253,9 @@ class GateArm:
 
     def __call__(self, policy, seed: int, **changes) -> Iterator[dict]:
         """Yields plain records; `changes` replace settings."""
-        return learn_gate(LatentMemory(policy), IS, **{**GATED, "divide": self.divide, "seed": seed, **changes})
+        return learn_gate(
+            LatentMemory(policy), IS, **{**GATED, "divide": self.divide, "seed": seed, **changes}
+        )
 
 
 @torch.no_grad()
@@ -243,7 +267,11 @@ def measure_latent(policy) -> dict[str, float]:
         final, opened, _ = memory.run(streams, gate, torch.Generator().manual_seed(0))
         found[gate] = float(memory.right(streams, final).mean())
     told = streams.told
-    return found | {"opens": float(opened.mean()), "opens_told": float(opened[told].mean()), "opens_else": float(opened[~told].mean())}
+    return found | {
+        "opens": float(opened.mean()),
+        "opens_told": float(opened[told].mean()),
+        "opens_else": float(opened[~told].mean()),
+    }
 
 
 EXPERIMENTS = {
@@ -284,5 +312,6 @@ EXPERIMENTS = {
 }  # fmt: skip
 
 REAL = in_contexts(
-    SegmentMemory(Notes(12), per=6), dict(steps=40, prompts=8, tries=8, lr=1e-4, limits=Limits(turn_tokens=24, turns=2, total=512))
+    SegmentMemory(Notes(12), per=6),
+    dict(steps=40, prompts=8, tries=8, lr=1e-4, limits=Limits(turn_tokens=24, turns=2, total=512)),
 )

@@ -28,7 +28,8 @@ QUESTS = Lessons((Cut(every=99), Cut(), Summed(), Folded(every=3)))
 
 
 def _wanders(lesson: Lessons, rng: random.Random) -> str:
-    """Moves as a careful player in half of the turns, else at random; a summary or fold is empty half of the time."""
+    """Moves as a careful player in half of the turns, else at random; a summary or fold is empty half of the
+    time."""
     return lesson.expert() if rng.random() < 0.5 else lesson.random(rng)
 
 
@@ -50,7 +51,10 @@ def _latent(policy: TinyLM) -> dict[str, float]:
     """Right answers on 512 streams with soft tokens carried through all segments, and with none."""
     memory = LatentMemory(policy)
     streams = Streams.draw(policy, Notes(), range(evaluate.HELD_OUT, evaluate.HELD_OUT + 512))
-    return {gate: float(memory.right(streams, memory.run(streams, gate)[0]).mean()) for gate in ("always", "never")}
+    return {
+        gate: float(memory.right(streams, memory.run(streams, gate)[0]).mean())
+        for gate in ("always", "never")
+    }
 
 
 def _expert(env: Lessons, rng: random.Random) -> str:

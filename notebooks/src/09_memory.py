@@ -250,7 +250,7 @@ for ax, numbers, title in zip(axes, (before, writes.mean()), ("the start", "afte
         ax.barh(kinds, share, left=left, label=verb, color=colour)
         left += share
     ax.set(title=title, xlabel="share of lines of this kind")
-axes[1].legend(ncols=1, bbox_to_anchor=(1, 1))
+axes[1].legend(ncols=1, bbox_to_anchor=(1, 1));
 
 # %% [markdown]
 # ## A graph that knows when

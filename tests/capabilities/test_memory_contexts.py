@@ -1,4 +1,5 @@
-"""Episodes of several contexts: what each shows, what is shared, and that the trainer sees what the engine saw."""
+"""Episodes of several contexts: what each shows, what is shared, and that the trainer sees what the engine
+saw."""
 
 import math
 
@@ -61,7 +62,10 @@ def ragged(policy, rewards):
     cut = [part[: number + 1] for number, part in enumerate(parts)]
     batch = collate(shared(cut))
     number = torch.tensor([e.path[0] for e in batch.episodes])
-    last = torch.arange(batch.tokens.shape[1]) == (batch.mask * torch.arange(batch.tokens.shape[1])).argmax(1)[:, None]
+    last = (
+        torch.arange(batch.tokens.shape[1])
+        == (batch.mask * torch.arange(batch.tokens.shape[1])).argmax(1)[:, None]
+    )
     return batch.set(rewards=torch.tensor(rewards)[number][:, None] * last), number
 
 
@@ -75,7 +79,9 @@ def test_the_advantage_is_the_z_score_over_episodes_shared_out_by_weight(policy)
         expected = (rewards[i] - mean) / (std + 1e-6) / (i + 1) * len(batch) / 4
         assert torch.allclose(adv[row][batch.mask[row] > 0], torch.tensor(expected), atol=1e-5)
         assert adv[row][batch.mask[row] == 0].abs().sum() == 0
-    weighed = [sum(float(adv[r].max() + adv[r].min()) for r in (number == i).nonzero()[:, 0]) for i in range(4)]
+    weighed = [
+        sum(float(adv[r].max() + adv[r].min()) for r in (number == i).nonzero()[:, 0]) for i in range(4)
+    ]
     assert sum(weighed) == pytest.approx(0, abs=1e-4)  # an episode counts once, however many contexts it took
 
 
@@ -83,7 +89,10 @@ def test_equal_rewards_teach_nothing_and_one_context_each_is_grpo(policy):
     batch, _ = ragged(policy, [1.0, 1.0, 1.0])
     assert SharedGRPO().advantages(batch).abs().max() == 0
     first = collate(shared([part[:1] for part in contexts(policy, SegmentMemory(Notes(16)), [5, 6], 4)]))
-    last = torch.arange(first.tokens.shape[1]) == (first.mask * torch.arange(first.tokens.shape[1])).argmax(1)[:, None]
+    last = (
+        torch.arange(first.tokens.shape[1])
+        == (first.mask * torch.arange(first.tokens.shape[1])).argmax(1)[:, None]
+    )
     first = first.set(rewards=torch.arange(8.0)[:, None] * last)
     assert torch.allclose(SharedGRPO().advantages(first), GRPO().advantages(first), atol=1e-5)
 

@@ -1,4 +1,5 @@
-"""Soft tokens: nothing but them passes on, they are what the model makes of vectors, and only the gate is trained by reward."""
+"""Soft tokens: nothing but them passes on, they are what the model makes of vectors, and only the gate is
+trained by reward."""
 
 import pytest
 import torch

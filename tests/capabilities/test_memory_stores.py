@@ -1,4 +1,5 @@
-"""Stores: ranking against BM25 written out, operations against a dictionary, intervals with open and closed ends."""
+"""Stores: ranking against BM25 written out, operations against a dictionary, intervals with open and closed
+ends."""
 
 import math
 import random
@@ -38,7 +39,9 @@ def test_search_is_bm25(newest):
         assert store.search(query, 2) == best(store.entries, query, newest)[:2]
 
 
-@pytest.mark.parametrize("query", [[], ['"'], ["ada*"], ["NEAR("], ["\0"], ["zoe"], ["'; DROP TABLE memory"], [""]])
+@pytest.mark.parametrize(
+    "query", [[], ['"'], ["ada*"], ["NEAR("], ["\0"], ["zoe"], ["'; DROP TABLE memory"], [""]]
+)
 def test_no_query_is_an_error(query):
     store = VectorStore()
     assert store.search(query, 3) == []
@@ -53,7 +56,17 @@ def test_operations_against_a_dictionary():
         for step in range(30):
             shown = rng.sample(sorted(kept), min(len(kept), 2))
             which, text = rng.randint(0, 3), f"text {step}"
-            words = rng.choice([["add"], ["noop"], ["update", str(which)], ["delete", str(which)], ["burn"], ["add", "1"], []])
+            words = rng.choice(
+                [
+                    ["add"],
+                    ["noop"],
+                    ["update", str(which)],
+                    ["delete", str(which)],
+                    ["burn"],
+                    ["add", "1"],
+                    [],
+                ]
+            )
             entry = shown[which - 1] if 0 < which <= len(shown) else None
             did = store.operate(words, text, shown)
             if words == ["add"]:
@@ -82,13 +95,20 @@ def test_a_graph_loses_nothing_that_it_closes():
     graph = GraphMemory()
     graph.insert("ada", "in", "hall", 0)
     graph.insert("ben", "in", "hall", 1)
-    assert graph.close("ada", "in", 2) == 1 and graph.close("ada", "in", 3) == 0 and graph.close("zoe", "in", 3) == 0
+    assert (
+        graph.close("ada", "in", 2) == 1
+        and graph.close("ada", "in", 3) == 0
+        and graph.close("zoe", "in", 3) == 0
+    )
     graph.insert("ada", "in", "cave", 4)
     graph.insert("ada", "saw", "ben", 4)
     where = [[e.object for e in graph.at("ada", "in", t)] for t in range(6)]
     assert where == [["hall"], ["hall"], [], [], ["cave"], ["cave"]]
     assert [[e.object for e in graph.before("ada", "in", t)] for t in (1, 2, 9)] == [[], ["hall"], ["hall"]]
     graph.insert("ada", "in", "attic", 5)
-    assert [e.object for e in graph.at("ada", "in", 5)] == ["cave", "attic"]  # two open edges contradict each other
+    assert [e.object for e in graph.at("ada", "in", 5)] == [
+        "cave",
+        "attic",
+    ]  # two open edges contradict each other
     assert graph.close("ada", "in", 6) == 2 and [e.object for e in graph.before("ada", "in", 6)] == ["attic"]
     assert len(graph.edges) == 5

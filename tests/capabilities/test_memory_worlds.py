@@ -1,10 +1,22 @@
-"""The memory worlds: the contract, what their experts reach, what no habit reaches, what passes between contexts."""
+"""The memory worlds: the contract, what their experts reach, what no habit reaches, what passes between
+contexts."""
 
 import random
 
 import pytest
 
-from arl_mini.capabilities.memory import Cut, Folded, Graph, Lessons, Manage, Retrieve, SegmentMemory, Summed, course, novice
+from arl_mini.capabilities.memory import (
+    Cut,
+    Folded,
+    Graph,
+    Lessons,
+    Manage,
+    Retrieve,
+    SegmentMemory,
+    Summed,
+    course,
+    novice,
+)
 from arl_mini.envs import Notes, act, check_env
 from arl_mini.envs.notes import PLACES
 
@@ -72,7 +84,14 @@ def test_no_habit_wins(env, say):
 @pytest.mark.parametrize("env", [Cut(), Summed(), Folded()], ids=name)
 def test_a_quest_in_parts_is_still_won_by_exploring_and_not_by_talk(env):
     assert play(env, lambda env, text, rng: env.shown())[0] > 0.9
-    for said in ("", act("sum key door"), act("fold key"), act("take key"), act("open door"), act("go north")):
+    for said in (
+        "",
+        act("sum key door"),
+        act("fold key"),
+        act("take key"),
+        act("open door"),
+        act("go north"),
+    ):
         assert play(env, lambda env, text, rng: said, 30)[0] < 0.1
 
 
@@ -81,7 +100,9 @@ def test_only_the_note_passes_from_one_context_to_the_next():
     env.reset(0)
     reply = env.step(act("note hall cave attic tower"))
     assert env.note == ["hall", "cave"] and " note hall cave ." in reply.text  # at most `room` words
-    assert env.step(act("dance")).text == " note hall cave where is it ?"  # what is no note leaves it as it is
+    assert (
+        env.step(act("dance")).text == " note hall cave where is it ?"
+    )  # what is no note leaves it as it is
 
 
 def test_a_search_shows_lines_as_they_were_told_and_costs_its_price():
@@ -116,7 +137,11 @@ def test_a_rule_fills_the_store_before_the_first_turn():
 
 def test_update_forgets_what_was_and_closing_does_not():
     kinds = {"is": Notes(24), "was": Notes(24, kinds=("was",))}
-    reached = {(world.__name__, kind): play(world(notes), as_read)[0] for world in (Manage, Graph) for kind, notes in kinds.items()}
+    reached = {
+        (world.__name__, kind): play(world(notes), as_read)[0]
+        for world in (Manage, Graph)
+        for kind, notes in kinds.items()
+    }
     assert reached["Manage", "is"] > 0.95 < reached["Graph", "is"]
     assert reached["Graph", "was"] > 0.95 > 0.3 > reached["Manage", "was"]
 
@@ -152,5 +177,7 @@ def test_lessons_ask_for_what_the_context_can_tell():
         seen.add((name(env.world), env.answering))
         if env.answering:
             assert env.expert() == env.world.reading() == novice(env, random.Random(0))
-    assert {kind for kind, _ in seen} == {"Notes", "SegmentMemory", "Retrieve", "Manage", "Graph"} and len(seen) == 9
+    assert {kind for kind, _ in seen} == {"Notes", "SegmentMemory", "Retrieve", "Manage", "Graph"} and len(
+        seen
+    ) == 9
     assert isinstance(env, Lessons)

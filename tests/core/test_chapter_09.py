@@ -23,7 +23,10 @@ def test_operations_are_counted_by_what_the_line_tells():
     shown = demonstrate(policy, world, range(20), lambda env: env.expert(), turns=20)
     parts = [[part(info) for info in episode.infos] for episode in shown]
     shares = ch09.operations(parts)
-    assert shares["new_add"] == shares["chatter_noop"] == shares["change_update"] == 1.0 and shares["end_delete"] == 1.0
+    assert (
+        shares["new_add"] == shares["chatter_noop"] == shares["change_update"] == 1.0
+        and shares["end_delete"] == 1.0
+    )
 
 
 def part(info: dict):

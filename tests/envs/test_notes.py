@@ -23,9 +23,15 @@ def test_a_stream_tells_of_the_subject_one_to_four_times_and_of_each_change():
         for kind, name in env.asked:
             found = places(env.stream, name)
             assert (2 if kind == "was" else 1) <= len(found) <= 4
-            assert all(a != b for a, b in zip([GONE, *found], found))  # nobody is told to be where they are, or gone twice
+            assert all(
+                a != b for a, b in zip([GONE, *found], found)
+            )  # nobody is told to be where they are, or gone twice
         for who, verb, what in env.stream:
-            assert (verb, what in PLACES, what == GONE) in (("in", True, False), ("is", False, True), ("saw", False, False))
+            assert (verb, what in PLACES, what == GONE) in (
+                ("in", True, False),
+                ("is", False, True),
+                ("saw", False, False),
+            )
             assert verb != "saw" or (who in PEOPLE and what in PEOPLE + THINGS and who != what)
 
 
@@ -43,11 +49,19 @@ def test_the_subject_is_told_of_anywhere_in_the_stream():
 
 
 def test_questions_read_the_lines_from_behind():
-    lines = [("ada", "in", "hall"), ("ben", "saw", "ada"), ("ada", "is", GONE), ("ada", "in", "cave"), ("ben", "in", "hall")]
+    lines = [
+        ("ada", "in", "hall"),
+        ("ben", "saw", "ada"),
+        ("ada", "is", GONE),
+        ("ada", "in", "cave"),
+        ("ben", "in", "hall"),
+    ]
     assert [read(lines, (kind, "ada")) for kind in ALL] == ["cave", GONE, "2"]
     assert [read(lines[:3], (kind, "ada")) for kind in ALL] == [GONE, "hall", "1"]
     assert [read(lines, (kind, "key")) for kind in ALL] == [GONE, GONE, "0"]
-    assert told(lines[:2]) == " ada in hall ben saw ada" and told(lines[:2], "ada") == " it in hall ben saw it"
+    assert (
+        told(lines[:2]) == " ada in hall ben saw ada" and told(lines[:2], "ada") == " it in hall ben saw it"
+    )
 
 
 def test_the_window_shows_the_last_lines_that_fit_and_the_question():
@@ -87,7 +101,9 @@ def habit(say) -> float:
         lambda text, rng: act(text),
         lambda text, rng: f"<obs>{text}</obs>",
         lambda text, rng: act("answer " + " ".join(PLACES)),
-        lambda text, rng: act(f"answer {[w for w in text.split() if w in PLACES][-1]}"),  # the place told last, of anyone
+        lambda text, rng: act(
+            f"answer {[w for w in text.split() if w in PLACES][-1]}"
+        ),  # the place told last, of anyone
         lambda text, rng: Notes().random(rng),
     ],
     ids="gone hall empty long copy result all latest random".split(),
@@ -104,7 +120,9 @@ def test_a_reader_of_the_window_does_better_than_habits_and_worse_than_one_who_h
     assert 0.5 < right / 400 < 0.9
 
 
-@pytest.mark.parametrize("wrong", [dict(questions=4), dict(lines=3), dict(kinds=("who",)), dict(about=("zoe",)), dict(chatter=2.0)])
+@pytest.mark.parametrize(
+    "wrong", [dict(questions=4), dict(lines=3), dict(kinds=("who",)), dict(about=("zoe",)), dict(chatter=2.0)]
+)
 def test_impossible_settings_are_errors(wrong):
     with pytest.raises(ValueError, match="expected"):
         Notes(**wrong)

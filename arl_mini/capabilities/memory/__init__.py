@@ -1,8 +1,8 @@
 """Memory, section 3.3 of the survey: stores, notes, graphs and soft tokens that a policy learns to keep.
 
-`contexts` runs and trains episodes of several contexts; `stores` holds what lies outside a context; `worlds` puts a
-memory between the stream of `envs.Notes` and its questions; `quests` cuts the context of `envs.Quest`; `latent` carries soft
-tokens; `lessons` are single contexts of all of them, to teach a policy to read.
+`contexts` runs and trains episodes of several contexts; `stores` holds what lies outside a context; `worlds`
+puts a memory between the stream of `envs.Notes` and its questions; `quests` cuts the context of `envs.Quest`;
+`latent` carries soft tokens; `lessons` are single contexts of all of them, to teach a policy to read.
 """
 
 from .contexts import CONTEXT, SharedGRPO, contexts, shared

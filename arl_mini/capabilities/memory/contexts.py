@@ -1,7 +1,7 @@
 """Episodes of several contexts: each is a row of its own, and all of them share the reward of their episode.
 
-A world says where a context ends: a reply with `info["fresh"]`, a text, is the last of its context, and the next context
-shows that text alone. What the policy should still know then must stand in it.
+A world says where a context ends: a reply with `info["fresh"]`, a text, is the last of its context, and the
+next context shows that text alone. What the policy should still know then must stand in it.
 """
 
 from collections.abc import Sequence
@@ -42,11 +42,12 @@ def contexts(
     policy, env: Env, seeds: Sequence[int], tries: int = 1, *,
     seed: int = 0, sampling: Sampling = Sampling(), limits: Limits = CONTEXT,
 ) -> list[list[Episode]]:  # fmt: skip
-    """`tries` episodes of each world seed, each as the list of its contexts; a round of contexts is one batch.
+    """`tries` episodes of each world seed, each as the list of its contexts; a round of contexts is one
+    batch.
 
-    limits hold for each context. A context keeps the rewards paid in it, and has the group of its task. Random numbers
-    depend on (seed, world seed, try, number of the context). Where `limits` end a context before the world does, the
-    episode ends.
+    limits hold for each context. A context keeps the rewards paid in it, and has the group of its task.
+    Random numbers depend on (seed, world seed, try, number of the context). Where `limits` end a context
+    before the world does, the episode ends.
     """
     rows = [start(policy, _OneContext(env), s, group) for group, s in enumerate(seeds) for _ in range(tries)]
     streams = [(seed, s, k) for s in seeds for k in range(tries)]
@@ -72,9 +73,11 @@ def _shows(policy, env: Env, before: Episode, text: str) -> Episode:
 
 
 def shared(parts: Sequence[Sequence[Episode]]) -> list[Episode]:
-    """All contexts as rows: each gets the whole reward of its episode, at its last sampled token, and its outcome.
+    """All contexts as rows: each gets the whole reward of its episode, at its last sampled token, and its
+    outcome.
 
-    A row's weight is 1/(contexts of its episode), so the weights of an episode sum to one. path: (number of the episode,).
+    A row's weight is 1/(contexts of its episode), so the weights of an episode sum to one. path: (number of
+    the episode,).
     """
     rows = []
     for number, episode in enumerate(parts):
@@ -89,17 +92,19 @@ def shared(parts: Sequence[Sequence[Episode]]) -> list[Episode]:
 
 @dataclass(frozen=True)
 class SharedGRPO(GRPO):
-    """GRPO for episodes of several contexts: the advantage of an episode goes to every token of all its contexts.
+    """GRPO for episodes of several contexts: every token of all contexts gets the episode's advantage.
 
     A_i = (R_i − mean_g R) / (std_g R + 1e-6) over the *episodes* i of a group,   A_ic = A_i · B/(N K_i)
     L = 1/B Σ_i Σ_c 1/n_ic Σ_t m_ict max(−A_ic r_ict, −A_ic clip(r_ict, 1−ε, 1+ε))
 
-    K_i contexts c of episode i (batch.weight = 1/K_i), B = Σ_i K_i rows, N episodes. So an episode weighs the same
-    however many contexts it took. policy, env: what is run; they must be those of the run. limits: of one context.
-    Source: Yu et al. 2025 (MemAgent, arXiv 2507.02259), Multi-Conv DAPO: every conversation of a sample gets the
-    advantage of its last one.
+    K_i contexts c of episode i (batch.weight = 1/K_i), B = Σ_i K_i rows, N episodes. So an episode weighs the
+    same however many contexts it took. policy, env: what is run; they must be those of the run. limits: of
+    one context.
+    Source: Yu et al. 2025 (MemAgent, arXiv 2507.02259), Multi-Conv DAPO: every conversation of a sample gets
+    the advantage of its last one.
     Differs from GRPO in: plan, advantages.
-    Departs from the paper: it takes the mean over all tokens of a group; here contexts of an episode share one weight.
+    Departs from the paper: it takes the mean over all tokens of a group; here contexts of an episode share
+    one weight.
     """
 
     policy: object = None

@@ -1,4 +1,5 @@
-"""Soft tokens: a memory of k vectors that a model writes as it reads, and a learned gate that says when to write."""
+"""Soft tokens: a memory of k vectors that a model writes as it reads, and a learned gate that says when to
+write."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ SOFT = "".join((*BLANK, *WRITE, UPDATE, KEEP))  # the reserved words, for a voca
 class Streams:
     """B streams of Notes cut into S segments. tokens (B, S, T): ` where is it ?` and the lines of a segment.
 
-    question (B, 4) the question alone; truth (B, S + 1): token of the right answer after 0 … S segments; told (B, S): whether
-    a segment tells anything of the subject.
+    question (B, 4) the question alone; truth (B, S + 1): token of the right answer after 0 … S segments; told
+    (B, S): whether a segment tells anything of the subject.
     """
 
     tokens: Tensor
@@ -48,11 +49,13 @@ class Streams:
 
 
 class LatentMemory:
-    """k soft tokens carried between segments (in the spirit of MemoryLLM), and a gate ` update` or ` keep` (MemGen's trigger).
+    """k soft tokens carried between segments (in the spirit of MemoryLLM), and a gate ` update` or ` keep`
+    (MemGen's trigger).
 
-    A segment is read as [k soft tokens | question and lines | k write tokens]; the last hidden states at the write tokens,
-    normalised, are the soft tokens after it. Nothing else passes on. All of it is one `TinyLM`: the first soft tokens and the
-    write tokens are embeddings of reserved words, the gate is the model's own choice between two words.
+    A segment is read as [k soft tokens | question and lines | k write tokens]; the last hidden states at the
+    write tokens, normalised, are the soft tokens after it. Nothing else passes on. All of it is one `TinyLM`:
+    the first soft tokens and the write tokens are embeddings of reserved words, the gate is the model's own
+    choice between two words.
     """
 
     def __init__(self, policy: TinyLM, slots: int = 4):
@@ -90,10 +93,13 @@ class LatentMemory:
         """(B, vocab) logits of the answer."""
         return self.policy.head(self.states(memory, question)[:, -1])
 
-    def run(self, streams: Streams, gate: str = "learned", rng: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def run(
+        self, streams: Streams, gate: str = "learned", rng: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Reads the streams segment by segment. gate: 'always', 'never', or 'learned', then drawn with `rng`.
 
-        Returns the final memory (B, k, width), what the gate chose (B, S) of 0 and 1, and what it saw (B, S, width).
+        Returns the final memory (B, k, width), what the gate chose (B, S) of 0 and 1, and what it saw (B, S,
+        width).
         """
         if gate not in ("always", "never", "learned"):
             raise ValueError(f"a gate is 'always', 'never' or 'learned', got {gate!r}")
@@ -116,8 +122,11 @@ class LatentMemory:
         return (logits.argmax(1) == streams.truth[:, -1]).float()
 
 
-def teach(memory: LatentMemory, notes: Notes, *, steps: int, rows: int = 64, lr: float = 2e-3, seed: int = 0) -> Iterator[float]:
-    """Supervised: the answer is asked after every segment, through all of them; the gate is always open. Yields the loss."""
+def teach(
+    memory: LatentMemory, notes: Notes, *, steps: int, rows: int = 64, lr: float = 2e-3, seed: int = 0
+) -> Iterator[float]:
+    """Supervised: the answer is asked after every segment, through all of them; the gate is always open.
+    Yields the loss."""
     optimizer = torch.optim.AdamW(memory.policy.parameters(), lr=lr, weight_decay=0.01)
     for step in range(steps):
         rng = np.random.default_rng([seed, step])
@@ -125,7 +134,9 @@ def teach(memory: LatentMemory, notes: Notes, *, steps: int, rows: int = 64, lr:
         state, losses = memory.start(rows), []
         for segment in range(streams.tokens.shape[1]):
             state, _ = memory.absorb(state, streams.tokens[:, segment])
-            losses.append(F.cross_entropy(memory.answers(state, streams.question), streams.truth[:, segment + 1]))
+            losses.append(
+                F.cross_entropy(memory.answers(state, streams.question), streams.truth[:, segment + 1])
+            )
         loss = torch.stack(losses).mean()
         for part in optimizer.param_groups:
             part["lr"] = lr * min(1.0, (step + 1) / 20) * (0.55 + 0.45 * np.cos(np.pi * step / steps))
@@ -144,8 +155,9 @@ def learn_gate(
 
     divide: by the group's standard deviation, as GRPO does; without, as Dr.GRPO.
 
-    Only the embeddings of ` update` and ` keep` are trained, so what the soft tokens hold stays as it was taught. Yields
-    reward, success, and how often the gate opened on segments that tell of the subject and on others.
+    Only the embeddings of ` update` and ` keep` are trained, so what the soft tokens hold stays as it was
+    taught. Yields reward, success, and how often the gate opened on segments that tell of the subject and on
+    others.
     """
     embed, rows = memory.policy.embed, torch.tensor(memory.choice)
     words = embed.detach()[rows].clone().requires_grad_()
@@ -159,7 +171,9 @@ def learn_gate(
             final, opened, seen = memory.run(streams, "learned", draws)
             right = memory.right(streams, final)
         reward = right - price * opened.mean(1)
-        adv = (ops.group_zscore if divide else ops.group_center)(reward, torch.arange(prompts).repeat_interleave(tries))
+        adv = (ops.group_zscore if divide else ops.group_center)(
+            reward, torch.arange(prompts).repeat_interleave(tries)
+        )
         logp = (seen @ words.T).log_softmax(2)  # (B, S, 2)
         chosen = torch.where(opened > 0, logp[..., 1], logp[..., 0])
         loss = -(adv[:, None] * chosen).mean()
@@ -169,5 +183,8 @@ def learn_gate(
         with torch.no_grad():
             embed[rows] = words
         told = streams.told.float()
-        opens = {"opens_told": float((opened * told).sum() / told.sum()), "opens_else": float((opened * (1 - told)).sum() / (1 - told).sum())}
+        opens = {
+            "opens_told": float((opened * told).sum() / told.sum()),
+            "opens_else": float((opened * (1 - told)).sum() / (1 - told).sum()),
+        }
         yield {"step": step + 1, "reward": float(reward.mean()), "success": float(right.mean()), **opens}

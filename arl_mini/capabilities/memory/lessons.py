@@ -11,10 +11,12 @@ from .worlds import Graph, Manage, Remembering, Retrieve, SegmentMemory
 
 
 class Lessons(Env):
-    """One context, drawn from the course of a random world's episode; reward 1 for ending it with what its expert says.
+    """One context, drawn from the course of a random world's episode; reward 1 for ending it with what its
+    expert says.
 
-    Before that the episode was played by the world's demonstrator or, turn by turn, at random, so that memories of all
-    qualities are met. Questions are to be answered by what the context shows, be it enough or not.
+    Before that the episode was played by the world's demonstrator or, turn by turn, at random, so that
+    memories of all qualities are met. Questions are to be answered by what the context shows, be it enough or
+    not.
     """
 
     words = " ".join((*(world.words for world in (Notes, SegmentMemory, Retrieve, Manage, Graph, Cut)), SOFT))
@@ -27,7 +29,9 @@ class Lessons(Env):
         self.world = rng.choice(self.worlds).clone()
         text, wild = self.world.reset(seed), rng.choice((0.0, 0.3, 1.0))
         last = self.world.rounds
-        asks = not isinstance(self.world, Cut) and rng.random() < 0.5  # half of these lessons ask for an answer
+        asks = (
+            not isinstance(self.world, Cut) and rng.random() < 0.5
+        )  # half of these lessons ask for an answer
         before = last if asks else rng.randint(0, last)
         while before:
             reply = self.world.step(self.world.random(rng) if rng.random() < wild else self.expert())

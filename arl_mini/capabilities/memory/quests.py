@@ -1,4 +1,5 @@
-"""Quest with a context that is cut every few turns: nothing kept, a summary when the limit is reached, or lines folded."""
+"""Quest with a context that is cut every few turns: nothing kept, a summary when the limit is reached, or
+lines folded."""
 
 import random
 from dataclasses import replace
@@ -10,7 +11,8 @@ TASK = " find key open door ."
 
 
 class Cut(Quest):
-    """Truncation: after every `every` turns the context begins anew, with the task and the room one stands in."""
+    """Truncation: after every `every` turns the context begins anew, with the task and the room one stands
+    in."""
 
     words = Quest.words + " sum fold key"
 
@@ -61,9 +63,9 @@ class Cut(Quest):
 
 
 class Summed(Cut):
-    """Summary at the limit (ReSum): the last reply of a context ends with ` sum`; `<act> sum WORDS</act>` is then all
-    that the next context shows of the past. A summary holds at most `room` words, replaces the one before it, and costs no
-    turn of the quest."""
+    """Summary at the limit (ReSum): the last reply of a context ends with ` sum`; `<act> sum WORDS</act>` is
+    then all that the next context shows of the past. A summary holds at most `room` words, replaces the one
+    before it, and costs no turn of the quest."""
 
     def reset(self, seed: int) -> str:
         self.asked = False
@@ -92,10 +94,12 @@ class Summed(Cut):
 
 
 class Folded(Cut):
-    """Folding: `<act> fold WORDS</act>` ends a branch when the policy likes. Its turns leave the context, its line stays.
+    """Folding: `<act> fold WORDS</act>` ends a branch when the policy likes. Its turns leave the context, its
+    line stays.
 
-    Lines pile up, at most `room` words (the oldest go). A context that has not been folded in `every` turns is cut as in
-    `Cut`; the lines stay. A fold costs no turn of the quest, but a second one at once does (` no`).
+    Lines pile up, at most `room` words (the oldest go). A context that has not been folded in `every` turns
+    is cut as in `Cut`; the lines stay. A fold costs no turn of the quest, but a second one at once does
+    (` no`).
     """
 
     def step(self, said: str) -> Reply:

@@ -1,4 +1,5 @@
-"""What can be kept outside a context: a store searched by BM25, one whose entries are managed, a graph with time."""
+"""What can be kept outside a context: a store searched by BM25, one whose entries are managed, a graph with
+time."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ from functools import lru_cache
 class VectorStore:
     """Short texts under numbers, found again by their words: BM25 of SQLite's full-text index.
 
-    Among equal scores the older entry comes first, as in a database that is not told otherwise; newest: the newer. Entries
-    that score less than a tenth of the best one are not shown: they share only a word that is everywhere.
+    Among equal scores the older entry comes first, as in a database that is not told otherwise; newest: the
+    newer. Entries that score less than a tenth of the best one are not shown: they share only a word that is
+    everywhere.
     """
 
     def __init__(self, newest: bool = False):
@@ -30,7 +32,8 @@ class VectorStore:
 
 @lru_cache(maxsize=4096)
 def _ranked(entries: tuple[tuple[int, str], ...], words: tuple[str, ...], newest: bool) -> tuple[int, ...]:
-    """Numbers of the entries that hold any of the words, best first. Cached: many tries of a task store the same."""
+    """Numbers of the entries that hold any of the words, best first. Cached: many tries of a task store the
+    same."""
     asked = " OR ".join(f'"{w}"' for w in (word.replace('"', "").replace("\0", "") for word in words) if w)
     if not asked or not entries:
         return ()
@@ -45,7 +48,8 @@ def _ranked(entries: tuple[tuple[int, str], ...], words: tuple[str, ...], newest
 
 
 class ManagedStore(VectorStore):
-    """A store under the four operations of Memory-R1 (arXiv 2508.19828); an operation on nothing changes nothing."""
+    """A store under the four operations of Memory-R1 (arXiv 2508.19828); an operation on nothing changes
+    nothing."""
 
     def update(self, number: int, text: str) -> bool:
         """Puts a text in the place of an entry; whether there was one."""
@@ -59,12 +63,15 @@ class ManagedStore(VectorStore):
         return self.entries.pop(number, None) is not None
 
     def operate(self, words: list[str], text: str, shown: list[int]) -> str:
-        """`add`, `update N`, `delete N` or `noop`, N counting the entries `shown` from 1; the name of what was done."""
+        """`add`, `update N`, `delete N` or `noop`, N counting the entries `shown` from 1; the name of what
+        was done."""
         match words:
             case ["add"]:
                 self.add(text)
                 return "add"
-            case [("update" | "delete") as verb, number] if number.isdecimal() and 0 < int(number) <= len(shown):
+            case [("update" | "delete") as verb, number] if number.isdecimal() and 0 < int(number) <= len(
+                shown
+            ):
                 entry = shown[int(number) - 1]
                 done = self.update(entry, text) if verb == "update" else self.delete(entry)
                 return verb if done else "noop"
@@ -88,7 +95,8 @@ class Edge:
 
 @dataclass
 class GraphMemory:
-    """Triples with the time for which they hold, as in Zep (arXiv 2501.13956): what changed is closed, not lost."""
+    """Triples with the time for which they hold, as in Zep (arXiv 2501.13956): what changed is closed, not
+    lost."""
 
     edges: list[Edge] = field(default_factory=list)
 
@@ -97,8 +105,11 @@ class GraphMemory:
         self.edges.append(Edge(subject, relation, object, time))
 
     def close(self, subject: str, relation: str, time: int) -> int:
-        """Ends what is open between a subject and anything; how many edges that were. Same start and end: never true."""
-        mine = [i for i, e in enumerate(self.edges) if (e.subject, e.relation, e.end) == (subject, relation, None)]
+        """Ends what is open between a subject and anything; how many edges that were. Same start and end:
+        never true."""
+        mine = [
+            i for i, e in enumerate(self.edges) if (e.subject, e.relation, e.end) == (subject, relation, None)
+        ]
         for i in mine:
             self.edges[i] = replace(self.edges[i], end=time)
         return len(mine)

@@ -1,5 +1,5 @@
-"""Notes with a memory between the stream and the question. Every context is short; what crosses from one to the next is
-what the policy has put into its memory."""
+"""Notes with a memory between the stream and the question. Every context is short; what crosses from one to
+the next is what the policy has put into its memory."""
 
 import random
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from .stores import GraphMemory, ManagedStore, VectorStore
 
 
 class Remembering(Env):
-    """The base of the worlds below: `per` lines a context are heard, then each question is answered from memory.
+    """The base of the worlds below: `per` lines a context are heard, then memory answers each question.
 
-    Subclasses write `hear` (what one context adds to the memory) and `shows` (what a context shows). price is taken
-    from the reward for each unit of `size`, at the end. Malformed or impossible turns change no memory and are counted. rule:
-    a hand-written command for each context of the stream; the policy then only answers.
+    Subclasses write `hear` (what one context adds to the memory) and `shows` (what a context shows). price is
+    taken from the reward for each unit of `size`, at the end. Malformed or impossible turns change no memory
+    and are counted. rule: a hand-written command for each context of the stream; the policy then only
+    answers.
     """
 
     words = Notes.words
@@ -102,8 +103,8 @@ class SegmentMemory(Remembering):
     """A note of at most `room` words that the policy writes anew in each context (MemAgent, MEM1).
 
     The question is known from the start. ` where is it ? note hall . ben in cave it in attic` is answered by
-    `<act> note attic</act>`; at the end ` note attic where is it ?` by `<act> answer attic</act>`. Nothing but the note
-    passes from one context to the next.
+    `<act> note attic</act>`; at the end ` note attic where is it ?` by `<act> answer attic</act>`. Nothing
+    but the note passes from one context to the next.
     """
 
     words = Notes.words + " note"
@@ -140,11 +141,14 @@ class SegmentMemory(Remembering):
         return act(" ".join(["note", *(last or self.note[-1:])]))
 
     def random(self, rng: random.Random) -> str:
-        """Keeps its note, or writes a place that was just heard, whoever was there; answers with any place."""
+        """Keeps its note, or writes a place that was just heard, whoever was there; answers with any
+        place."""
         if not self.listening:
             return act(f"answer {rng.choice((GONE, *PLACES))}")
         heard = [place for _, verb, place in self.heard if verb != "saw"]
-        return act(" ".join(["note", *([rng.choice(heard)] if heard and rng.random() < 0.5 else self.note[-1:])]))
+        return act(
+            " ".join(["note", *([rng.choice(heard)] if heard and rng.random() < 0.5 else self.note[-1:])])
+        )
 
     def render_chat(self) -> str:
         return (
@@ -155,12 +159,14 @@ class SegmentMemory(Remembering):
 
 
 class Retrieve(Remembering):
-    """Everything is stored by rule, line by line; the policy writes the query and says how many lines it wants.
+    """Everything is stored by rule, line by line; the policy writes the query and says how many lines it
+    wants.
 
-    ` search where is ada ?` is answered by `<act> search ada in 3</act>`, and the context after it shows the best lines by
-    BM25, in the order in which they were told, and the question: ` it in hall it in attic where is it ?`. price is taken
-    for each line shown. fixed: (template, how many), a query by rule with {question} or {name} filled in; whatever the policy
-    says in the searching context is then ignored.
+    ` search where is ada ?` is answered by `<act> search ada in 3</act>`, and the context after it shows the
+    best lines by BM25, in the order in which they were told, and the question:
+    ` it in hall it in attic where is it ?`. price is taken for each line shown. fixed: (template, how many),
+    a query by rule with {question} or {name} filled in; whatever the policy says in the searching context is
+    then ignored.
     """
 
     words = Notes.words + " search"
@@ -171,7 +177,9 @@ class Retrieve(Remembering):
     def answering(self) -> bool:
         return self.found is not None
 
-    def __init__(self, notes: Notes, price: float = 0.0, newest: bool = False, fixed: tuple[str, int] | None = None):
+    def __init__(
+        self, notes: Notes, price: float = 0.0, newest: bool = False, fixed: tuple[str, int] | None = None
+    ):
         super().__init__(notes, price)
         self.newest, self.fixed = newest, fixed
 
@@ -218,11 +226,18 @@ class Retrieve(Remembering):
         return self.answer()
 
     def random(self, rng: random.Random) -> str:
-        """Searches for any words of the question, perhaps with ` in`; wants 1 to 6 lines; answers from what is shown."""
+        """Searches for any words of the question, perhaps with ` in`; wants 1 to 6 lines; answers from what
+        is shown."""
         if self.found is not None:
             return act(f"answer {rng.choice((GONE, *PLACES))}")
-        query = [w for w in self.notes.question().split() if w != "?" and (w == self.notes.now[1] or rng.random() < 0.4)]
-        return act(" ".join(["search", *query, *["in"] * (rng.random() < 0.3), str(rng.randint(1, self.most))]))
+        query = [
+            w
+            for w in self.notes.question().split()
+            if w != "?" and (w == self.notes.now[1] or rng.random() < 0.4)
+        ]
+        return act(
+            " ".join(["search", *query, *["in"] * (rng.random() < 0.3), str(rng.randint(1, self.most))])
+        )
 
     def render_chat(self) -> str:
         return (
@@ -234,8 +249,9 @@ class Retrieve(Remembering):
 class Manage(Remembering):
     """The policy decides of each line what the store does with it: Memory-R1's four operations.
 
-    ` heard ada in hall . found 1 ada in cave` shows the line and the `top` stored ones about its subject; the policy says
-    `add`, `update 1`, `delete 1` or `noop`. A question is answered from the `top` best lines for its subject and ` in`.
+    ` heard ada in hall . found 1 ada in cave` shows the line and the `top` stored ones about its subject; the
+    policy says `add`, `update 1`, `delete 1` or `noop`. A question is answered from the `top` best lines for
+    its subject and ` in`.
     """
 
     words = Notes.words + " heard found add update delete noop"
@@ -270,7 +286,9 @@ class Manage(Remembering):
         if not self.listening:
             return self.answer()
         name, verb, place = self.heard[0]
-        mine = [i for i, n in enumerate(self.found(name), 1) if self.store.entries[n].startswith(f"{name} in")]
+        mine = [
+            i for i, n in enumerate(self.found(name), 1) if self.store.entries[n].startswith(f"{name} in")
+        ]
         if verb == "saw" or (place == GONE and not mine):
             return act("noop")
         if place == GONE:
@@ -296,10 +314,11 @@ class Manage(Remembering):
 class Graph(Remembering):
     """The policy decides of each line what becomes of a graph whose edges have a time of validity (Zep).
 
-    ` heard ada in hall . open ada in cave` shows the line and up to two edges of its subject that are still true. The policy
-    says `insert` (a new edge; the open ones stay), `close` (the open ones end; then a new one, where the line has a place),
-    `link` (an edge without time, as for chatter) or `skip`. A question is answered from one query: ` where is` shows the
-    first edge that holds now, ` where was` the edge that ended last before it, ` how many` all of them.
+    ` heard ada in hall . open ada in cave` shows the line and up to two edges of its subject that are still
+    true. The policy says `insert` (a new edge; the open ones stay), `close` (the open ones end; then a new
+    one, where the line has a place), `link` (an edge without time, as for chatter) or `skip`. A question is
+    answered from one query: ` where is` shows the first edge that holds now, ` where was` the edge that ended
+    last before it, ` how many` all of them.
     """
 
     words = Notes.words + " heard open insert close link skip"
@@ -317,7 +336,9 @@ class Graph(Remembering):
     def recalled(self) -> list[Line]:
         (kind, name), now = self.notes.now, self.notes.lines
         if kind == "many":
-            return [(name, "in", e.object) for e in self.graph.edges if (e.subject, e.relation) == (name, "in")][-8:]
+            return [
+                (name, "in", e.object) for e in self.graph.edges if (e.subject, e.relation) == (name, "in")
+            ][-8:]
         holds, ended = self.graph.at(name, "in", now)[:1], self.graph.before(name, "in", now)
         if kind == "is":
             return [(name, "in", e.object) for e in holds]
