@@ -131,7 +131,7 @@ def fork(env: Env, episode: Episode, position: int, heard: Callable[[str], str] 
     for earlier in range(turn):
         env.step(heard(episode.said(earlier)))
     kept = {k: getattr(episode, k)[:position] for k in ("tokens", "mask", "turn", "logp", "rewards")}
-    return Row(env, replace(episode, **kept, infos=episode.infos[:turn]))
+    return Row(env, replace(episode, **kept, infos=episode.infos[:turn], terminated=False, truncated=False))
 
 
 def rewind(env: Env, episode: Episode, turn: int, heard: Callable[[str], str] = str) -> Row:

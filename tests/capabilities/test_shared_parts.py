@@ -8,7 +8,7 @@ import pytest
 from arl_mini import Limits, Sampling, collate, envs, models, rollout
 from arl_mini.capabilities import ahead, gate, pairs, vote
 from arl_mini.models import score
-from arl_mini.rollout import demonstrate, start
+from arl_mini.rollout import demonstrate, rewind, start
 
 LIMITS = Limits(turn_tokens=8, turns=6, total=160)
 
@@ -82,6 +82,12 @@ def test_a_row_that_is_over_is_worth_nothing_more(policy):
         row = candidate.row
     assert ahead.worth(policy, [candidate.row, row], 4, limits=Limits(8, 16, 200))[0] == 0
     assert ahead.reroll(policy, [candidate.row], 2)[0] == [candidate.row.episode] * 2
+
+
+def test_a_row_taken_back_from_an_episode_that_ended_goes_on(policy):
+    episode = next(e for e in rollout(policy, envs.Quest(), range(8), 2, limits=LIMITS) if e.turns > 2)
+    ends = ahead.reroll(policy, [rewind(envs.Quest(), episode, 1)], 4, limits=LIMITS)[0]
+    assert len({e.text for e in ends}) > 1
 
 
 def test_a_turn_cut_by_the_total_is_over(policy):
