@@ -157,12 +157,11 @@ ax.set(xlabel="simulator steps a decision", ylabel="success", xticks=[0, 16, 64]
 ax.legend(fontsize=8);
 
 # %% [markdown]
-# Both failed, and the live table says why: no way wins a goal of depth 3. The novice hardly ever made one, so the 400
-# episodes hold no win there; $V$ learned that all such states are worthless, and random playouts say the same. What is
-# left is depth 1 and 2, and there the greedy proposer is not bad already. On average $V$ is ahead of random playouts and of
-# the re-rolls, but three seeds of 24 tasks do not settle a difference of a few hundredths; and the re-rolls, which need no
-# value at all, come within reach of it as soon as they have 64 steps. (Pilots on other puzzles found the same: where ends
-# can be verified, the best of whole tries is hard to beat.)
+# Both failed, and the live table shows where: at goals of depth 3. The proposer rarely reaches one, so a value fitted to its
+# own 400 episodes hardly saw how it is done, and random playouts do not get there either; with $V$ two goals of ten were
+# won. What is left is depth 1 and 2, and there the greedy proposer is not bad already. On average $V$ is ahead of random
+# playouts and of the re-rolls, but three seeds of 24 tasks do not settle a difference of a few hundredths; and the
+# re-rolls, which need no value at all, come within reach of it as soon as they have 64 steps.
 
 # %% [markdown]
 # ## 2 · A critic instead of a search
@@ -224,10 +223,10 @@ if recorded_yet("when"):
 
 # %% [markdown]
 # In pilots (seed 0) two things went wrong before anything went right. With GRPO, planning was gone after six updates, at a
-# price of 0.1 and of 0.05: the price kills it before it pays. With Dr.GRPO it stays, and success behind walls rises from
-# 0.4 to 0.6, but after 16 updates it still asks in 0.88 of the *open* mazes and in 0.75 of the walled ones: it has learned
-# that plans are worth having, not yet where. At the start the goal is often out of view in open mazes too, and 0.05 is a
-# faint signal against it.
+# price of 0.1 and of 0.05: the price kills it before it pays. With Dr.GRPO it stays, but after 16 updates the policy asked
+# in 0.88 of the *open* mazes and in 0.75 of the walled ones, and the live run does much the same: it has learned that plans
+# are worth having, not yet where. Often the goal is out of view at first in open mazes too, and 0.05 is a faint signal
+# against asking there.
 
 # %% [markdown]
 # ## 4 · The other way round: a decision transformer plans
@@ -258,7 +257,7 @@ if recorded_yet("transformer"):
     claim("3: it can also be asked to be bad", mean["asked for 0"] < mean["cloning"])
 
 # %% [markdown]
-# A policy that learned from bad players need not be bad, if it was told how bad they were. What no log shows, it cannot do:
+# The idea: a policy that learned from bad players need not be bad, if it was told how bad they were. What no log shows, it cannot do:
 # asked for more than the best log it has nothing to go by.
 
 # %% [markdown]
@@ -302,10 +301,10 @@ pd.DataFrame(moved).round(2).rename_axis("log-probability of a token moved by, n
 # %% [markdown]
 # It holds: pairs add to imitation. What they add shows in the second table: fewer turns are refused, which no win says
 # outright. Look at the signs of the third. Training on pairs makes the *won* episodes a little less likely, too; the lost
-# ones fall faster. With pairs alone that goes further, and they end near imitation or below it; in a pilot with six
-# times their largest step, success fell from 0.26 to 0.00 while the loss looked splendid (chapter 03 calls it likelihood
-# displacement). Online RL is level with ETO in one seed and ahead in two, for the same number of episodes; but ETO needs no
-# world while it learns.
+# ones fall faster. With pairs alone that goes further, and they end near imitation or below it. In a pilot of pairs alone
+# with three times their learning rate and $\beta = 0.1$, success fell from 0.26 to 0.00 while the loss looked splendid
+# (chapter 03 calls it likelihood displacement). Online RL is level with ETO in one seed and ahead in two, for the same number
+# of episodes; but ETO needs no world while it learns.
 
 # %% [markdown]
 # ## 7 · A library of skills
@@ -406,8 +405,8 @@ claim("2: short plans that reach nothing", (bare["commands"] < first["commands"]
 # %% [markdown]
 # The second holds, and how: paid for the executable share alone, the policy writes *one* command that can be done. The first
 # failed in one seed of three. There the policy found another way to be paid without an answer: its plans gather and prepare
-# everything (`get wood, make plank, get fibre, make rope`) and leave out the makings that need two steps, which the start
-# often gets wrong; two thirds of completeness are had without ever finishing. A reward for plans is a reward, with all that
+# everything (`get wood, make plank, get fibre, make rope`) and leave out the makings that need two steps. Why those? A guess:
+# they come last, and fail most often. Two thirds of completeness are had without ever finishing. A reward for plans is a reward, with all that
 # follows (08, spam). The column `success` is the policy acting *itself* behind its plan: only the plan was
 # trained, so it does not act better. RLTR, too, trains a planner and leaves the rest to somebody else.
 
@@ -454,8 +453,8 @@ if recorded_yet("shaping"):
     claim(f"the small one gains more: {difference}", difference.mean > 0)
 
 # %% [markdown]
-# Milestones are paid before the goal is reached at all: a group whose tries all fail still has contrast. The more a policy
-# fails, the more that is worth, and the small one fails more. The price: it is paid for coming near, too.
+# Why it might: milestones are paid before the goal is reached at all, so a group whose tries all fail still has contrast. The
+# more a policy fails, the more that should be worth. The price: it is paid for coming near, too.
 
 # %% [markdown]
 # ## 11 · Speculative planning
@@ -515,8 +514,8 @@ if recorded_yet("width"):
     claim("2: not the same for all", chose.max(axis=1) <= 0.95)
 
 # %% [markdown]
-# The chooser sees only the task. Whether a search will help must be read off the goal's name and the field: what it learns is
-# how deep each goal is *for this worker*. A goal that no width reaches is best not searched at all.
+# The chooser sees only the task. Whether a search will help must be read off the goal's name and the field: what there is to
+# learn is how deep each goal is *for this worker*. A goal that no width reaches is best not searched at all.
 
 # %% [markdown]
 # ## What breaks: a value far from home
