@@ -45,7 +45,7 @@ def check_iou(trial: Trial) -> str:
             hint = "Boxes that do not meet share nothing; negative sides must not make an area."
         trial.begin(f"iou({told}, {wanted})", f"{expected:.4f}", hint)
         (came,) = numbers(trial, [trial.answer(told, wanted)], (1,)).tolist()
-        if abs(came - expected) > 1e-9:
+        if not abs(came - expected) <= 1e-9:  # nan is wrong too
             trial.fail(f"{came:.4f}")
     return "200 random pairs of boxes, counted pixel by pixel"
 
@@ -149,7 +149,7 @@ def check_reliance(trial: Trial) -> str:
                     "the pictures of the tasks were changed",
                     "Blank a copy: the reader's tasks must stay as they are.",
                 )
-            if abs(came - expected) > 1e-9:
+            if not abs(came - expected) <= 1e-9:  # nan is wrong too
                 trial.fail(f"{came:.4f}")
     return "60 sets of tasks: readers, followers of the hint, and those in between"
 
@@ -198,7 +198,7 @@ def check_curious(trial: Trial) -> str:
                     "The bonus is for tries that call a tool, in groups where fewer than H do; calls beyond N cost β each.")  # fmt: skip
         tensors = (torch.tensor(reward), torch.tensor(calls), torch.tensor(group))
         came = numbers(trial, trial.answer(*tensors, bonus, least, price, most), (len(group),)).tolist()
-        off = [i for i, (a, b) in enumerate(zip(came, expected)) if abs(a - b) > 1e-5]
+        off = [i for i, (a, b) in enumerate(zip(came, expected)) if not abs(a - b) <= 1e-5]
         if off:
             _explain(trial, came[off[0]], expected[off[0]], calls[off[0]], eager[off[0]])
     return "60 random batches, try by try against a plain loop over the formula"
