@@ -63,6 +63,8 @@ def test_the_claims_that_hold_hold_in_the_records():
     before = bare.outcomes["executable"][0]["before"]
     assert max(bare.values("executable", "commands")) < before["commands"]
     assert max(bare.values("executable", "reaches")) < before["reaches"]
+    drafts = [run[-1] for run in experiments.recorded(f"{NAME}/speculative").curves["drafts"]]
+    assert all(r["bandit"] < min(r["fixed_1"], r["fixed_4"]) for r in drafts)
     lives = experiments.recorded(f"{NAME}/skills_more").curves
     spent = {arm: [turns_a_success(run) for run in runs] for arm, runs in lives.items()}
     assert all(a < b for a, b in zip(spent["with a library"], spent["without"]))
