@@ -196,8 +196,9 @@ print("at a price, is:", priced["is"].round(2).tolist(), " lines:", priced["is_l
 # %% [markdown]
 # `asks_name` and its neighbours tell what the searches hold after training: the subject, and ` in`, which chatter lacks. Nobody told
 # it. It always wants six lines, with the price too: 0.03 for six lines is little against an answer. (A price can also kill searching
-# before it has paid: in trial runs from a start that read less well, the same 0.005 did.) A few searches; switch `live_all` on at
-# the top, and the policy is trained here first:
+# before it has paid: in trial runs from a start that read less well, the same 0.005 did.) Below are a few searches of the start, which often
+# writes no word at all after `search`. Switch `live_all` on at the top, and the policy is trained here first; `demonstration` trains
+# any arm of any experiment of this chapter.
 
 # %%
 def demonstration(name: str, arm: str, **changes):
