@@ -134,18 +134,32 @@ def check_reward(trial: Trial) -> str:
         trial.fail(f"{table[worst]:g} for the right answer, {table[best]:g} for the wrong one")
     for _ in range(60):
         _check_spammer(trial, table, trial.rng.uniform(0, 0.8), trial.rng.randint(2, CALLS))
+    _check_calls(trial, table)
     return f"up to {CALLS} calls and busy answers, and 60 random failure rates with 200 episodes each"
 
 
 def _check_retries(trial: Trial, table: dict) -> None:
-    for busy in range(1, CALLS):
+    for success, calls, busy in table:
+        answered = calls - busy
         trial.begin(
-            f"reward(True, {busy + 1}, {busy}): busy {busy}×, then a result",
-            f"{table[True, 1, 0]:g}, as when the tool answers at once: reward(True, 1, 0)",
+            f"reward({success}, {calls}, {busy}): {busy} of {calls} calls were busy",
+            f"{table[success, answered, 0]:g}, as without the busy ones: reward({success}, {answered}, 0)",
             "The policy cannot help that the tool is busy: retries must neither cost nor pay.",
         )
-        if abs(table[True, busy + 1, busy] - table[True, 1, 0]) > 1e-9:
-            trial.fail(f"{table[True, busy + 1, busy]:g}")
+        if abs(table[success, calls, busy] - table[success, answered, 0]) > 1e-9:
+            trial.fail(f"{table[success, calls, busy]:g}")
+
+
+def _check_calls(trial: Trial, table: dict) -> None:
+    for calls in range(CALLS):
+        trial.begin(
+            f"wrong answers: reward(False, {calls + 1}, 0) and reward(False, {calls}, 0)",
+            "the answer with more calls earns no more",
+            "A call for nothing must not pay, in a wrong answer either.",
+        )
+        more, fewer = table[False, calls + 1, 0], table[False, calls, 0]
+        if more > fewer + 1e-9:
+            trial.fail(f"{more:g} with {calls + 1} calls, {fewer:g} with {calls}")
 
 
 def _check_spammer(trial: Trial, table: dict, rate: float, calls: int) -> None:
@@ -246,6 +260,10 @@ EXERCISES = (
                   "gives needless calls away", "spammer earns as much as"),
             Wrong(lambda success, calls, busy: success - 0.1 * (calls - busy) + 0.05 * busy,
                   "pays for busy answers", "must neither cost nor pay"),
+            Wrong(lambda success, calls, busy: success - 0.1 * (calls - busy) + 0.05 * busy * (not success),
+                  "pays for busy answers where the answer is wrong", "must neither cost nor pay"),
+            Wrong(lambda success, calls, busy: (-0.1 if success else 0.02) * (calls - busy) + success,
+                  "pays for calls where the answer is wrong", "must not pay"),
             Wrong(lambda success, calls, busy: success - 0.3 * (calls - busy),
                   "lets a wrong answer without calls beat a right one", "the price must stay small"),
             Wrong(lambda success, calls, busy: success + 0.1 * (calls - busy),

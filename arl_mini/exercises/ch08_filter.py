@@ -2,15 +2,15 @@
 
 import random
 from collections.abc import Iterable
+from numbers import Integral
 
 from ..lab.check import Trial, show
 from . import Exercise, Wrong, changed
 
 # --- 08.5 -------------------------------------------------------------------------------------------------
 
-Candidate = tuple[
-    list[float], list[float], list[float]
-]  # log-probabilities of what follows: none, empty, full
+# Log-probabilities of what follows: none, empty, full.
+Candidate = tuple[list[float], list[float], list[float]]
 
 
 def _tokens(rng: random.Random, size: int, level: float) -> list[float]:
@@ -68,7 +68,7 @@ def check_kept(trial: Trial) -> str:
         trial.begin(f"kept({rounded}, {least:.2f})", str(expected), "Return the places of the calls to keep.")
         came = trial.answer([tuple(list(part) for part in candidate) for candidate, _ in made], least)
         found = sorted(came) if isinstance(came, Iterable) else None
-        if found is None or any(type(x) is not int for x in found):
+        if found is None or any(not isinstance(x, Integral) or isinstance(x, bool) for x in found):
             trial.fail(f"{type(came).__name__} {show(came)}")
         for i, kind in enumerate(kinds):
             if (i in found) != (i in expected):
