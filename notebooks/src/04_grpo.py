@@ -636,6 +636,18 @@ verdict("13 (the wrong axis does no harm)", (axis["wrong axis"] >= axis["GRPO"] 
 # is not Eq. (17). And the spread itself comes in two sizes: √(Σ…/(G−1)) is torch's default, √(Σ…/G) NumPy's. For G = 8
 # they differ by 7 %, for G = 2 by 41 %: as much as a change of the learning rate.
 #
+# ## On a GPU
+#
+# The same code trains a language model: SmolLM2-135M-Instruct with adapters of rank 8, in the world Chain told in English, by GRPO.
+# The cell runs at the `gpu` budget only, and the environment variable `ARL_REAL_MODEL` names another model. No claim rests on it. A
+# model that never succeeds learns nothing from success: where the signal stays at 0, take a larger one.
+
+# %%
+if budget.name == "gpu":
+    for record in ch04.REAL(experiments.real.policy(), seed=0):
+        print(f"{record.step:3}  reward {record.reward:.3f}  malformed turns {record.malformed:.2f}  signal {record.signal_share:.2f}")
+
+# %% [markdown]
 # ## Where this stands
 #
 # - **GRPO** (DeepSeekMath, Shao et al. 2024) became known with DeepSeek-R1. The survey dates it by the latter.

@@ -707,6 +707,18 @@ print(over_updates("greso", "signal_share").round(2).to_string())
 # %% [markdown]
 # Exercise 05.5 hands you such a filter; give it back its curiosity.
 #
+# ## On a GPU
+#
+# The same code trains a language model: SmolLM2-135M-Instruct with adapters of rank 8, in the world Quest told in English, by GiGPO.
+# The cell runs at the `gpu` budget only, and the environment variable `ARL_REAL_MODEL` names another model. No claim rests on it. A
+# model that never succeeds learns nothing from success: where the signal stays at 0, take a larger one.
+
+# %%
+if budget.name == "gpu":
+    for record in ch05.REAL(experiments.real.policy(), seed=0):
+        print(f"{record.step:3}  reward {record.reward:.3f}  malformed turns {record.malformed:.2f}  signal {record.signal_share:.2f}")
+
+# %% [markdown]
 # ## Where this stands
 #
 # - **Credit.** GRPO's one number a try is the coarsest credit there is. Posterior-GRPO, Step-GRPO and ASPO

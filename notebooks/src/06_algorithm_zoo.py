@@ -453,6 +453,18 @@ for x, marks, runs in ways:  # spent: sampled tokens
 # The rule: put what a run *cost* on the horizontal axis. Which cost? Sampled tokens here, because sampling is what large
 # models pay most for. Wall time is another, and the table of seconds above orders the methods differently.
 #
+# ## On a GPU
+#
+# The same code trains a language model: SmolLM2-135M-Instruct with adapters of rank 8, in the world Chain told in English, by LitePPO.
+# The cell runs at the `gpu` budget only, and the environment variable `ARL_REAL_MODEL` names another model. No claim rests on it. A
+# model that never succeeds learns nothing from success: where the signal stays at 0, take a larger one.
+
+# %%
+if budget.name == "gpu":
+    for record in ch06.REAL(experiments.real.policy(), seed=0):
+        print(f"{record.step:3}  reward {record.reward:.3f}  malformed turns {record.malformed:.2f}  signal {record.signal_share:.2f}")
+
+# %% [markdown]
 # ## Where this stands
 #
 # - **LitePPO** (Liu et al. 2025) and the survey's §6.2 make the same point at scale: few simple techniques, well set, match
