@@ -264,6 +264,18 @@ print(f"malformed turns: {broken[-1].malformed:.2f} with the bug, {healthy.malfo
 # behind the prompt: most of every update pushed on the wrong words. The cure is one line (`mask` as the engine wrote it), and
 # the library has a test that the gradient at a forced token is exactly zero.
 #
+# ## On a GPU
+#
+# The same code trains a language model: SmolLM2-135M-Instruct with adapters of rank 8, in the world Quest told in English, by GRPO.
+# The cell runs at the `gpu` budget only, and the environment variable `ARL_REAL_MODEL` names another model. No claim rests on it. A
+# model that never succeeds learns nothing from success: where the signal stays at 0, take a larger one.
+
+# %%
+if budget.name == "gpu":
+    for record in experiments.ch00.REAL(experiments.real.policy(), seed=0):
+        print(f"{record.step:3}  reward {record.reward:.3f}  malformed turns {record.malformed:.2f}  signal {record.signal_share:.2f}")
+
+# %% [markdown]
 # ## Where this stands
 #
 # - The loop of text, action and observation is that of **ReAct** (Yao et al. 2022); here it is trained, not prompted.

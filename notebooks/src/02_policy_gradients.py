@@ -693,6 +693,18 @@ pd.DataFrame({name: misfit(*given) for name, given in programs.items()}, index=[
 # on when it scored. A mismatch that repeats is a *definition*, one that changes is *noise*. The library keeps the
 # temperature in the batch, and a batch of tries sampled with top-k or top-p, which no ratio can mend, is refused.
 #
+# ## On a GPU
+#
+# The same code trains a language model: SmolLM2-135M-Instruct with adapters of rank 8, in the world Chain told in English, by LitePPO.
+# The cell runs at the `gpu` budget only, and the environment variable `ARL_REAL_MODEL` names another model. No claim rests on it. A
+# model that never succeeds learns nothing from success: where the signal stays at 0, take a larger one.
+
+# %%
+if budget.name == "gpu":
+    for record in ch02.REAL(experiments.real.policy(), seed=0):
+        print(f"{record.step:3}  reward {record.reward:.3f}  malformed turns {record.malformed:.2f}  signal {record.signal_share:.2f}")
+
+# %% [markdown]
 # ## Where this stands
 #
 # - **REINFORCE** (Williams 1992) is all of it in one line. **RLOO** (Kool et al. 2019; Ahmadian et al. 2024) and
