@@ -15,7 +15,7 @@ from ..capabilities.tools_shown import any_tool, by_head
 from ..imitate import imitate
 from ..models.format import TINY
 from ..models.score import score
-from ..models.tokenizer import END, OBS, OBS_END
+from ..models.tokenizer import END, OBS, OBS_END, encode
 from ..rollout import Limits, demonstrate
 from ..train import Run, Settings
 from .ch08 import CALC
@@ -186,15 +186,21 @@ def copied(policy, seed: int, **changes) -> Iterator[dict]:
 
 
 def heard(policy, tasks: int = 256) -> dict[str, float]:
-    """Nats a token at real results of the tool: entropy, and the loss, how little they were expected."""
+    """Nats a token at real results of the tool: entropy, and the loss, how little they were expected.
+
+    result_*: of digits and of the tags around them; digit_*: of digits alone.
+    """
     held_out = range(evaluate.HELD_OUT, evaluate.HELD_OUT + tasks)
     batch = collate(demonstrate(policy, PRODUCTS, held_out, lambda env: env.expert()))
     results = ((batch.mask == 0) & (batch.turn >= 0)).to(batch.mask)
+    tags = torch.tensor(encode(policy.tokenizer, OBS + OBS_END))
+    digits = results * ~torch.isin(batch.tokens, tags)
     with torch.no_grad():
         scored = score(policy, batch.set(mask=results))
     return {
-        "result_entropy": float(ops.token_mean(scored.entropy, results)),
-        "result_loss": float(ops.token_mean(-scored.logp, results)),
+        f"{name}_{number}": float(ops.token_mean(x, mask))
+        for name, mask in (("result", results), ("digit", digits))
+        for number, x in (("entropy", scored.entropy), ("loss", -scored.logp))
     }
 
 

@@ -73,6 +73,20 @@ def test_the_leak_trains_on_what_the_tool_said_and_scores_it_right():
     assert torch.allclose(batch.advantages * right.mask, right.advantages)
 
 
+def test_results_are_heard_with_their_tags_and_without():
+    policy = models.load("calc-novice")
+    world = choice.PRODUCTS
+    (episode,) = demonstrate(policy, world, [evaluate.HELD_OUT], lambda env: env.expert())
+    with torch.no_grad():
+        logp = policy(torch.from_numpy(episode.tokens)[None]).log_softmax(-1)[0]
+    places = [t for t in range(len(episode)) if episode.turn[t] >= 0 and episode.mask[t] == 0]
+    losses = [-logp[t - 1, episode.tokens[t]].item() for t in places]
+    assert len(losses) == 6 and episode.text.count("<obs>") == 1  # a tag, four digits, a tag
+    heard = choice.heard(policy, tasks=1)
+    assert heard["result_loss"] == pytest.approx(np.mean(losses), abs=1e-3)
+    assert heard["digit_loss"] == pytest.approx(np.mean(losses[1:-1]), abs=1e-3)
+
+
 def test_a_shy_policy_still_has_the_call():
     policy = models.load("calc-novice")
     choice.made_shy(policy, 0, choice.RARE)
@@ -119,4 +133,5 @@ def test_claims_on_what_a_tool_makes_reachable():
 def test_claims_on_the_leak():
     right, leaked, copied = (again("leak", arm) for arm in experiments.EXPERIMENTS[f"{NAME}/leak"].arms)
     assert right["result_loss"] - leaked["result_loss"] >= 1.5
+    assert right["digit_loss"] - leaked["digit_loss"] >= 1.5
     assert copied["invented"] > 0.5 and right["invented"] == 0
