@@ -196,7 +196,7 @@ class RPO(DPO):
 
     L = L_DPO − α 1/P Σ_k ℓ̄_w,   ℓ̄_w = mean log-probability of a token of the chosen row of pair k
 
-    α = alpha. Source: Pang et al. 2024 (arXiv 2404.19733), Eq. 2 to 4.
+    α = alpha. Source: Pang et al. 2024 (arXiv 2404.19733), the loss called DPO+NLL there.
     Differs from DPO in: loss. Departs from the paper: nothing.
     """
 

@@ -39,7 +39,8 @@ class Proposer:
     The solver answers each question `tries` times. label(question, answers) → what counts as the answer, or
     None for an invalid question: an interpreter's word (Absolute Zero, arXiv 2505.03335) or the majority
     (R-Zero, arXiv 2508.05004). A proposal is paid worth(share of tries with that answer) × (1 − share of
-    this step's proposals that ask the same question); an invalid one −0.5.
+    this step's proposals that ask the same question); an invalid one −0.5. Departs from the papers: R-Zero takes
+    a penalty for clusters of similar questions off, and this factor is also laid on Absolute Zero's reward.
     """
 
     def __init__(

@@ -92,6 +92,13 @@ def deduction(body: str, shown: str) -> str:
     return f"{body} ; f ({shown} ) ="
 
 
+def deduced(seed: int, kinds: tuple[str, ...]) -> tuple[str, str]:
+    """What a program of a seed gives for one of its inputs: the question and the answer. kinds: as in `PyFunc`."""
+    env = PyFunc(kinds)
+    env.reset(seed)
+    return deduction(f" return {env.expression}", f" {env.inputs[seed % 8]}"), f" {env.expected[seed % 8]}"
+
+
 def review(task: str, said: str) -> str:
     """The question what is wrong with an answer to a PyFunc task."""
     return f"{task} ;{body_of(said) or ' nothing'}"

@@ -6,7 +6,7 @@ The other half of the chapter is in ch10_sums.py: rewards that nobody labels, cu
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..capabilities.improvement import (
     RPO, SHORT, Attempt, Checklist, Critic, Executed, Judged, ask, reflect_loop,
 )  # fmt: skip
 from ..capabilities.improvement_play import PROPOSE, Proposer, by_majority, learnability, self_play
-from ..capabilities.improvement_roles import RIGHT, Questions, body_of, deduction, executed, review, value_of
+from ..capabilities.improvement_roles import RIGHT, Questions, body_of, deduced, executed, review, value_of
 from ..capabilities.pairs import first_and_last
 from ..capabilities.vote import vote
 from ..imitate import imitate
@@ -198,15 +198,7 @@ def measure_critic(policy) -> dict[str, float]:
 
 def all_deductions() -> Questions:
     """What programs of the world give for its inputs."""
-
-    def item(seed: int) -> tuple[str, str]:
-        env = envs.PyFunc(KINDS)
-        env.reset(seed)
-        return deduction(
-            f" return {env.expression}", f" {env.inputs[seed % 8]}"
-        ), f" {env.expected[seed % 8]}"
-
-    return Questions(item)
+    return Questions(partial(deduced, kinds=KINDS))
 
 
 @cache

@@ -2,11 +2,12 @@
 
 import random
 import re
+from functools import partial
 
 import numpy as np
 
 from .. import envs, evaluate
-from ..capabilities.improvement_roles import WORDS, Questions, deduction, executed, missing, review
+from ..capabilities.improvement_roles import WORDS, Questions, deduced, executed, missing, review
 from ..envs.base import Env, Reply
 from ..models.tokenizer import END, THINK, THINK_END
 from ..rollout import Limits, Sampling
@@ -48,13 +49,6 @@ def near_miss(env: envs.PyFunc, rng: random.Random) -> str:
     return f"{said[:start]}{other}{said[stop:]}"
 
 
-def deduced(seed: int) -> tuple[str, str]:
-    """What a program gives for an input."""
-    env = envs.PyFunc(KINDS)
-    env.reset(seed)
-    return deduction(f" return {env.expression}", f" {env.inputs[seed % 8]}"), f" {env.expected[seed % 8]}"
-
-
 def reviewed(seed: int) -> tuple[str, str]:
     """What is wrong with a program: half of them are right, half have one number changed."""
     env, rng = envs.PyFunc(KINDS), random.Random(f"review {seed}")
@@ -65,12 +59,12 @@ def reviewed(seed: int) -> tuple[str, str]:
 
 def proposed(seed: int) -> tuple[str, str]:
     """A question to propose."""
-    return " propose", deduced(seed)[0]
+    return " propose", deduced(seed, KINDS)[0]
 
 
 JOBS = dict(
     write=envs.PyFunc(KINDS),
-    deduce=Questions(deduced),
+    deduce=Questions(partial(deduced, kinds=KINDS)),
     review=Questions(reviewed),
     propose=Questions(proposed),
 )
