@@ -38,7 +38,8 @@ def outcome_labels(episodes: Sequence[Episode], every: bool = True) -> list[Labe
     """How the try ended, written at every look; or, where `every` is False, at its last token alone.
 
     With the mean square or cross-entropy as loss, a model of labels at every look comes to predict the chance
-    of success from what is known there. At the last token alone (SPA-RL) only the sum of credit is taught.
+    of success from what is known there. At the last token alone only the sum of credit is taught, as by the
+    loss of SPA-RL (Wang et al. 2025, arXiv 2505.20732).
     """
     labelled = []
     for episode in episodes:
@@ -67,7 +68,9 @@ def reroll_labels(
     """The share of `tries` re-rolls from a look that succeed; and how many tokens these re-rolls sampled.
 
     most: how many looks of a try are asked about, drawn at random; 0: all. Other looks have no label.
-    The Monte-Carlo targets of AgentPRM (Choudhury 2025, arXiv 2502.10325).
+    Labels by re-rolls: Math-Shepherd, Wang et al. 2024 (arXiv 2312.08935). They stand in for the Monte-Carlo
+    targets of AgentPRM (Choudhury 2025, arXiv 2502.10325), which average the returns of all rollouts that
+    passed the same state and action.
     """
     rng = np.random.default_rng(seed)
     asked = [sorted(rng.permutation(e.turns)[: most or e.turns].tolist()) for e in episodes]
@@ -124,7 +127,7 @@ def peer_credit(state: State) -> Pay:
     c_k = r_k + V̂(s_{k+1}) − V̂(s_k),   V̂(s) = mean of Σ_{j≥k} r_j over all turns k of the task's tries with
     state(episode, k) = s; 0 at the end
 
-    The groups are GiGPO's; what is compared is not the whole later return. No paper's, and no tries more.
+    The groups are GiGPO's; what is compared is not the whole later return. Taken from no paper.
     """
 
     def pay(episodes: Sequence[Episode]) -> list[np.ndarray]:

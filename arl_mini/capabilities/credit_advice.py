@@ -91,8 +91,8 @@ class StrategyGRPO(StepCredit):
     GRPO with m = 1 at the first token of each turn, which the strategist of an `Advised` policy says; a `pay`
     compares turns of advice, too.
     Source: Liu et al. 2025 (EPO, ACL 2025). Differs from StepCredit in: plan (mask).
-    Departs from the paper: there strategies are sentences in free text, a learned process reward supports the
-    outcome, and the actor is a larger model; here a strategy is one word of three.
+    Departs from the paper: there strategies are sentences in free text, process rewards support the outcome,
+    and the actor may be any model; here a strategy is one word of three.
     """
 
     def plan(self, sampler: Sampler) -> list[Episode]:

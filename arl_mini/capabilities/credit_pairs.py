@@ -2,25 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ..algorithms.dpo import Pair
 from ..algorithms.preference import SDPO
 from ..batch import Episode
 from ..envs.base import Env
 from ..rollout import Limits
 from .ahead import reroll
-from .credit import StepRewardModel, back_at
+from .credit import back_at
 
 
 def middle(episode: Episode) -> int:
     """The turn in the middle."""
     return episode.turns // 2
-
-
-def fell_most(model: StepRewardModel) -> Callable[[Episode], int]:
-    """The turn at which the chance of success fell most, as a step reward model sees it."""
-    return lambda episode: int(np.argmin(model([episode])[0]))
 
 
 def branched(

@@ -177,6 +177,8 @@ def check_segment(trial: Trial) -> str:
             hint = "Without different outcomes or a turn that differs there is nothing to prefer: None."
         trial.begin(f"segment({two[0]}, {two[1]}, {most})", str(expected), hint)
         came = trial.answer(*((list(said), won) for said, won in two), most)
+        if came is not None and not (isinstance(came, tuple | list) and len(came) == 2):
+            trial.fail(show(came), "Return two lists of turns, (chosen, rejected), or None.")
         told = None if came is None else tuple(list(part) for part in came)
         if told != (None if expected is None else tuple(map(list, expected))):
             trial.fail(show(came))

@@ -13,7 +13,7 @@ from ..algorithms.dpo import Pair
 from ..algorithms.rerolls import turn_starts
 from ..batch import Batch, Episode
 from ..capabilities.ahead import propose
-from ..capabilities.credit import Paid, StepCredit, peer_credit
+from ..capabilities.credit import StepCredit, peer_credit
 from ..capabilities.credit_advice import Advised, StrategyGRPO, advice_only, hinted
 from ..capabilities.credit_pairs import branched, middle
 from ..capabilities.credit_rules import refused, repeats, rule_tags, tag_of
@@ -298,4 +298,3 @@ EXPERIMENTS = {
         seeds=FRESH_SEEDS[:3],
     ),
 }
-FARMED = {name: Paid(pay=pay) for name, pay in (("for taking", for_taking), ("for holding", for_holding))}

@@ -192,7 +192,7 @@ def compared(found: dict[str, list[np.ndarray]]) -> dict[str, dict[str, float]]:
 
 
 def with_tries(policy, seed: int, tries: int, tasks: int = 8) -> dict[str, float]:
-    """Correlation with the exact credit of what groups of so many tries give."""
+    """Correlation with the exact credit of what groups of so many tries give, and of "all to the last turn"."""
     world, cut = tmaze(CELLS), limits(CELLS)
     truth, first = true_credit(policy, world), 1_000_000 * (seed + 1)
     tried = rollout(policy, envs.Finite(world), range(first, first + tasks), tries, seed=seed, limits=cut)
@@ -201,6 +201,7 @@ def with_tries(policy, seed: int, tries: int, tasks: int = 8) -> dict[str, float
     kinds = {"GRPO": GRPO(), "GiGPO": GiGPO(state=history, gamma=1.0, fine=0.0)}
     flat = {name: np.concatenate(each_turn(batch, kind.advantages(batch))) for name, kind in kinds.items()}
     flat["peers' differences"] = np.concatenate(credit.peer_credit(history)(tried))
+    flat["last turn alone"] = np.concatenate([np.append(np.zeros(e.turns - 1), e.reward) for e in tried])
     return {name: float(np.corrcoef(x, exact)[0, 1]) for name, x in flat.items()}
 
 
