@@ -57,10 +57,16 @@ def test_a_prompt_shows_whole_transcripts_and_then_the_task(examples):
     assert all(part.endswith(END) and part.count("<bot>") == 1 and part.count("<obs>") == 1 for part in shown)
 
 
-def test_examples_differ_from_task_to_task_and_are_no_held_out_ones():
-    world = Shown(envs.Calc(), by_head, 1)
-    texts = {world.reset(seed).split("<bot>")[0] for seed in range(50)}
+def test_examples_differ_from_task_to_task_and_are_no_held_out_ones(monkeypatch):
+    world, drawn, reset = Shown(envs.Calc(), by_head, 1), [], envs.Calc.reset
+    monkeypatch.setattr(envs.Calc, "reset", lambda env, seed: drawn.append(seed) or reset(env, seed))
+    held_out = range(evaluate.HELD_OUT, evaluate.HELD_OUT + 50)
+    texts = {world.reset(seed).split("<bot>")[0] for seed in held_out}
     assert len(texts) > 40
+    assert len(drawn) == 100 and sum(seed < evaluate.HELD_OUT for seed in drawn) == 50
+
+
+def test_a_number_of_examples_below_zero_is_refused():
     with pytest.raises(ValueError, match="examples"):
         Shown(envs.Calc(), by_head, -1)
 
