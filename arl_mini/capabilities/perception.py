@@ -48,8 +48,8 @@ class Grounded(GRPO):
     r_i is what the world paid, α = bonus, g_i = judge(episode) in [0, 1]. Source: the idea of a grounding
     reward beside the answer's, as in GRIT (Fan et al. 2025, arXiv 2505.15879). Differs from GRPO in: reward.
     Departs from the paper: GRIT rewards the form of boxes in the text, not their place; here the world knows
-    where the evidence is. With bonus = 0 it is outcome-only, as DeepEyes (arXiv 2505.14362) and Ground-R1
-    train.
+    where the evidence is. With bonus = 0 nobody marks where to look, as in Ground-R1 (arXiv 2505.20272) and
+    DeepEyes (arXiv 2505.14362), which adds a bonus for right answers that used its tool.
     """
 
     bonus: float = 0.5

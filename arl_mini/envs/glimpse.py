@@ -9,17 +9,11 @@ from .. import pictures
 from ..models.tokenizer import END
 from .base import Env, Reply, act, malformed, parse_act, within
 
-SIDE, DIGIT, BRIGHT, INK = (
-    24,
-    8,
-    16,
-    4,
-)  # pixels of canvas and digit, brightest value, least value that counts as ink
+SIDE, DIGIT = 24, 8  # pixels of the canvas and of a digit
+BRIGHT, INK = 16, 4  # the brightest value, the least one that counts as ink
 SPOTS = 5  # rows and columns of places that a digit or a look may take, 4 pixels apart
 LESSONS, HELD_OUT = 2**20, 2**30  # seeds below, between and from there on have images of their own
-MIRROR = (
-    2**40
-)  # seed + MIRROR: the same canvas with left and right exchanged, the digits themselves as they were
+MIRROR = 2**40  # seed + MIRROR: the canvas with left and right exchanged, the digits themselves as they were
 LETTERS = "abcdefghijklmnopqrstuvwxy"  # 0 to 24 pixels, one token each
 TASKS = ("name", "sum", "box", "side")
 TOOLS = ("look", "crop", "contrast", "count")

@@ -32,6 +32,7 @@ LOOKS = envs.Glimpse(digits=2, tools=("look",))
 TOOLS = envs.Glimpse(digits=2, scale=2, dim=0.5, tools=("crop", "contrast", "count"))
 HINTED = envs.Glimpse(scale=2, hint=0.9)  # training; measured on HINTS, right in 7 of 10
 FAR = envs.Glimpse(digits=2)  # as LOOKS, without the tool
+ALONE = envs.Glimpse("box", scale=2)  # as BOXES, with no other digit
 
 
 def share(values: Sequence[float]) -> float:
@@ -56,11 +57,11 @@ def measure_sums(policy) -> dict[str, float]:
     return {"success": share([e.success for e in tried]), "named": share(named)}
 
 
-def measure_boxes(policy) -> dict[str, float]:
+def measure_boxes(policy, env: envs.Glimpse = BOXES) -> dict[str, float]:
     """256 held-out boxes: mean IoU, share above 0.5, area in pixels, share of the ink's box covered."""
-    tried = evaluate.episodes(policy, BOXES, 256, limits=SHORT)
+    tried = evaluate.episodes(policy, env, 256, limits=SHORT)
     last = [e.infos[-1] for e in tried]
-    covered = rollout(policy, paying(BOXES, "covered"), [e.seed for e in tried], limits=SHORT)
+    covered = rollout(policy, paying(env, "covered"), [e.seed for e in tried], limits=SHORT)
     return {
         "iou": share([i.get("iou", 0.0) for i in last]), "success": share([e.success for e in tried]),
         "area": share([i.get("area", 0) for i in last]), "covered": share([e.reward for e in covered]),
@@ -189,6 +190,12 @@ EXPERIMENTS = {
         "glimpse-reader",
         {"IoU": ByReward(BOXES, GRPO(), READ | dict(steps=80)), "covered": ByReward(paying(BOXES, "covered"), GRPO(), READ | dict(steps=50))},
         measure_boxes, SEEDS,
+    ),
+    "12_perception/box_alone": Experiment(
+        "The box of the only digit on the canvas, paid by IoU: the second setting of `box`.",
+        "glimpse-reader",
+        {"IoU": ByReward(ALONE, GRPO(), READ | dict(steps=40))},
+        lambda policy: measure_boxes(policy, ALONE), (13, 14, 15),
     ),
     "12_perception/views": Experiment(
         "Left or right in two mirrored views: rewards for right answers, and for answers that agree as well.",
