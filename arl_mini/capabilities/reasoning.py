@@ -203,10 +203,10 @@ def reroll_labels(
 
 
 class StepVerifier(nn.Module):
-    """P(a step is right) from the probability that a copy of the policy gives it: σ(a ln π_φ(step | before) + b).
+    """P(a step is right) from its probability under a copy of the policy: σ(a ln π_φ(step | before) + b).
 
-    It begins as the policy's own confidence; labels then teach it where that confidence is misplaced. a and b start at
-    1 and 3. Its trunk is a copy, so that the policy does not change.
+    It begins as the policy's own confidence; labels then teach it where that confidence is misplaced. a and b
+    start at 1 and 3. Its trunk is a copy, so that the policy does not change.
     """
 
     def __init__(self, policy):
@@ -222,7 +222,8 @@ class StepVerifier(nn.Module):
 def first_mistake(labels: np.ndarray, above: float = 0.0) -> np.ndarray:
     """Hard labels, 1 where a label is above `above`, up to and with the first 0; nan after it, (L,).
 
-    What comes after a mistake is neither right nor wrong. Lightman et al. 2023, section 2.6; hard labels: Math-Shepherd.
+    What comes after a mistake is neither right nor wrong: Lightman et al. 2023, section 2.6. With above = 0,
+    labels by re-rolls are Math-Shepherd's hard ones.
     """
     hard = np.where(np.isnan(labels), np.nan, labels > above).astype(np.float32)
     wrong = np.flatnonzero(hard == 0)
@@ -260,7 +261,7 @@ def step_verifier(
 def verified(verifier: StepVerifier, episodes: Sequence[Episode]) -> list[float]:
     """Log of the product of the steps' probabilities of being right, one number a reply or beginning of one.
 
-    −∞ without steps. The product over steps: Lightman et al. 2023, appendix F.
+    −∞ without steps. The product over steps: Lightman et al. 2023, section 2.6.
     """
     batch = collate(episodes, verifier.scale.device)
     logp = torch.nn.functional.logsigmoid(verifier(batch)).cpu().numpy()

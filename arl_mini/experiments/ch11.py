@@ -11,7 +11,7 @@ from ..algorithms.base import Algorithm
 from ..batch import Episode
 from ..capabilities.reasoning import fast, mode_chance, slow, thought
 from ..capabilities.reasoning_rl import Forks, Priced, ThinkPrune
-from ..rollout import Limits
+from ..rollout import Limits, rollout
 from ..train import Record, Run
 from .kinds import FRESH_SEEDS, ByReward, Experiment
 from .watched import Noted
@@ -70,10 +70,11 @@ def note_thinking(run: Run, record: Record) -> dict[str, float]:
 
 def modes_by_depth(policy, seed: int = 0, tasks: int = 128) -> list[dict]:
     """Accuracy and tokens of both modes at each depth, on tasks of this seed."""
-    rows = []
+    rows, first = [], evaluate.HELD_OUT + seed * 10_000
     for depth in DEPTHS:
+        world = envs.Chain((depth, depth))
         for name, view in (("fast", fast(policy)), ("slow", slow(policy))):
-            tried = evaluate.episodes(view, envs.Chain((depth, depth)), tasks, 2, seed=seed, limits=LIMITS)
+            tried = rollout(view, world, range(first, first + tasks), 2, seed=seed, limits=LIMITS)
             opened = 1 if name == "slow" else 0  # `<think>` was forced, and is part of the reply all the same
             right = float(np.mean([e.success for e in tried]))
             rows.append({"depth": depth, "mode": name, "right": right, "tokens": tokens_of(tried) + opened})

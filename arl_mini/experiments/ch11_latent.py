@@ -105,17 +105,27 @@ def _fit(thought: LatentThought, optimizer, pool, rng, updates: int, dropped: in
         yield _Loss(step, float(loss.detach()))
 
 
+def likeliest_token(embed: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+    """e_v of the likeliest token, (B, width): the same at every temperature."""
+    return embed[probability.argmax(-1)]
+
+
 def soft_against_hard(
     policy, seed: int, depth: int = 4, temperatures=(1.0, 1.5, 2.0), tasks: int = 256
 ) -> list[dict]:
-    """Accuracy after mixtures of tokens and after drawn tokens, at several temperatures; no training."""
+    """Accuracy after mixtures of tokens, after drawn and after likeliest ones, at several temperatures; no
+    training."""
     first = evaluate.HELD_OUT + seed * 10_000
     shown = written(policy, range(first, first + tasks), envs.Chain((depth, depth)))
     before, after = parted(policy, shown, depth - 1)
     rows = []
     for temperature in temperatures:
         generator = torch.Generator().manual_seed(seed)
-        thinkers = {"mixtures": soft_token, "drawn tokens": hard_token(generator)}
+        thinkers = {
+            "mixtures": soft_token,
+            "drawn tokens": hard_token(generator),
+            "likeliest tokens": likeliest_token,
+        }
         said = {
             name: think(policy, before, depth - 1, thinker, temperature) for name, thinker in thinkers.items()
         }
