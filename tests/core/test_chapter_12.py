@@ -88,6 +88,15 @@ def test_tools_die_without_curiosity():
     assert (values("tools", "curious", "success") - values("tools", "no tools", "success") >= 0.2).all()
 
 
+def test_boxes_of_the_only_digit_improve():
+    assert (values("box_alone", "IoU", "iou") - values("box_alone", "IoU", "iou", "before") >= 0.15).all()
+
+
+def test_answers_turn_with_the_picture():
+    gain = values("views", "view consistency", "consistent") - values("views", "two views", "consistent", "before")
+    assert (gain > 0).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, arm, number", [("looks", "outcome only", "success"), ("tools", "curious", "call_share")]
