@@ -23,6 +23,7 @@ from .kinds import ByImitation, ByReward, Experiment
 SHORT = Limits(turn_tokens=8, turns=1, total=64)
 TURNS = Limits(turn_tokens=8, turns=4, total=96)
 READ = dict(steps=30, prompts=24, tries=8, lr=5e-4, limits=SHORT)
+FOURS = dict(prompts=48, tries=4)  # as many tries as READ, of twice the tasks
 ACT = dict(steps=50, prompts=16, tries=8, lr=1e-3, limits=TURNS)
 SEEDS = (10, 11, 12)
 # The worlds that the starts were taught, see `warmstarts.ch12`.
@@ -184,6 +185,15 @@ EXPERIMENTS = {
         "glimpse-reader",
         {"exact": ByReward(SUMS, GRPO(), READ), "partial": ByReward(paying(SUMS, "partial"), GRPO(), READ)},
         measure_sums, SEEDS,
+    ),
+    "12_perception/partial_fours": Experiment(
+        "As `partial`, with groups of four tries, of which fewer differ by the sum alone: its second setting.",
+        "glimpse-reader",
+        {
+            "exact": ByReward(SUMS, GRPO(), READ | FOURS),
+            "partial": ByReward(paying(SUMS, "partial"), GRPO(), READ | FOURS),
+        },
+        measure_sums, (13, 14, 15),
     ),
     "12_perception/box": Experiment(
         "Boxes paid by IoU, and paid by the share of the digit that they cover.",
