@@ -176,7 +176,8 @@ def test_judges_start_at_one_half_and_learn(novice, tried):
     assert np.mean(losses[-5:]) < losses[0]
     critic, before = GoalCritic.of(novice), [p.clone() for p in novice.parameters()]
     proposals = propose(novice, rows, 3, limits=LIMITS)
-    assert [c.said for c in critic.rerank(proposals)] == [group[0].said for group in proposals]
+    assert [c.said for c in critic.rerank(proposals, prior=0)] == [group[0].said for group in proposals]
+    assert [c.said for c in critic.rerank(proposals)] == [max(group, key=lambda c: c.logp).said for group in proposals]
     losses = list(critic.fit(tried, steps=30))
     assert np.mean(losses[-5:]) < losses[0]
     assert all((a == b).all() for a, b in zip(before, novice.parameters()))  # the proposer stays as it was
