@@ -165,12 +165,13 @@ signal = {arm: np.mean([r["signal_share"] for run in runs for r in run]) for arm
 print("share of groups with signal:", {arm: round(float(value), 2) for arm, value in signal.items()})
 
 # %% [markdown]
-# It does not. Partial credit does what it is for, more groups have tries that differ; but in 30 updates neither arm learned to read better. A reward says
-# that a digit was wrong, never which one it was, and a new digit shape takes many such hints.
+# It does not. Partial credit does what it is for, more groups have tries that differ; but in 30 updates neither arm learned to read better.
+# A reward says that a digit was wrong, never which one it was, and a new digit shape takes many such hints.
 #
-# A second setting, chosen after the first had failed: 48 tasks with four tries each, as many tries in all. In so small a group the tries differ less
-# often by the sum alone, so partial credit should have more to add. **Claim:** as above, with three seeds more. (Single pilot runs on the way here: 100
-# updates ended alike; canvases of three digits, which the start never saw, left both arms at chance; twice the learning rate made both worse.)
+# A second setting, chosen after the first had failed: 48 tasks with four tries each, as many tries in all. In so small a group the tries
+# differ less often by the sum alone, so partial credit should have more to add. **Claim:** as above, with three seeds more. (Single pilot
+# runs on the way here: 100 updates ended alike; canvases of three digits, which the start never saw, left both arms at chance; twice the
+# learning rate made both worse.)
 
 # %% tags=["nbval-check-output"]
 fours = experiments.recorded("12_perception/partial_fours")
@@ -181,6 +182,10 @@ print("held out:", {arm: str(evaluate.mean(fours.values(arm, "success"))) for ar
 claim("in groups of four, partial credit learns faster", gap > 0)
 signal = {arm: np.mean([r["signal_share"] for run in runs for r in run]) for arm, runs in fours.curves.items()}
 print("share of groups with signal:", {arm: round(float(value), 2) for arm, value in signal.items()})
+
+# %% [markdown]
+# More groups have signal again, and in one seed of three the curve is still no higher; the interval contains 0. Held out, both arms stay at the start's
+# 0.40. So two settings say: at this size partial credit brings more signal, and no difference in success that can be told from chance.
 
 # %% [markdown]
 # ### A box, paid by overlap
@@ -220,10 +225,14 @@ print("gain:", evaluate.mean(alone["after"] - alone["before"]))
 claim("one digit alone: mean IoU rises by 0.15", alone["after"] - alone["before"] >= 0.15)
 
 # %% [markdown]
+# It does, by twice as much as asked, in half the updates. The overlap reward finds the edges, and it did not find *which*. (A part of the gain may be
+# another: in the lessons a box was always asked for beside a second digit, so the start meets this canvas for the first time.)
+
+# %% [markdown]
 # ### The same question in two views
 #
-# *Which stands left of the other, 7 or 5?* ` 7 left 5`. Mirror the canvas and the answer must turn around. **SVQA-R1** (Spatial-GRPO) tries both views
-# and pays for agreement:
+# *Which stands left of the other, 7 or 5?* ` 7 left 5`. Mirror the canvas and the answer must turn around. **SVQA-R1** (Spatial-GRPO) tries
+# both views and pays for agreement:
 #
 # $$R_i = r_i + \alpha\, c_i, \qquad c_i = 1 \text{ where the answers to a view and to its mirror image are opposite.}$$
 #
@@ -243,9 +252,9 @@ print("with the bonus − without:", evaluate.mean(views["view consistency"] - v
 claim("more answers turn with the picture than at the start", views["view consistency"] > start)
 
 # %% [markdown]
-# The claim holds as written, and says little. Both intervals contain 0, and a share of 256 pairs is itself uncertain by 0.03 (one standard error):
-# a gain as small as this may be chance. And without the bonus the answers turn nearly as often. Where right answers are known, a policy that is right in both views is
-# consistent anyway; the bonus should matter where they are not.
+# The claim holds as written, and says little. Both intervals contain 0, and a share of 256 pairs is itself uncertain by 0.03 (one standard
+# error): a gain as small as this may be chance. And without the bonus the answers turn nearly as often. Where right answers are known, a
+# policy that is right in both views is consistent anyway; the bonus should matter where they are not.
 
 # %% [markdown]
 # ## Looking closer, as an action
@@ -305,9 +314,9 @@ claim("1. looking beats answering at once by 0.15", success["outcome only"] - be
 claim("2. looks land twice as often as chance", landed["outcome only"] >= 2 * chance)
 
 # %% [markdown]
-# Claim 2 asked for little: the lessons had taught the right place, so the start's looks land in nearly half of the cases. What reward added is the other half,
-# and the habit to look at all. Paying for the place as well (*grounded*) adds little here. Imitation of three thousand right answers brings the passive
-# policy to 0.2, twice chance: two digits in 8×8 pixels are hard to read in so short a lesson.
+# Claim 2 asked for little: the lessons had taught the right place, so the start's looks land in nearly half of the cases. What reward added
+# is the other half, and the habit to look at all. Paying for the place as well (*grounded*) adds little here. Imitation of three thousand
+# right answers brings the passive policy to 0.2, twice chance: two digits in 8×8 pixels are hard to read in so short a lesson.
 
 # %% [markdown]
 # ## Tools, and the courage to use them badly at first
@@ -331,8 +340,9 @@ assert torch.allclose(curious.reward(dark).reward, by_hand, atol=1e-5)
 print(f"{int((calls > 0).sum())} of {len(dark)} tries call a tool")
 
 # %% [markdown]
-# The canvas is dark now, and there are three tools: `crop` (8×8 pixels in full size), `contrast` (the whole canvas, brightened), `count`. The start,
-# `glimpse-shy`, calls one in every seventh task, and then mostly guesses: at first a call makes it *worse* (0.11 right after a call, 0.25 at once: the table below, column *start*).
+# The canvas is dark now, and there are three tools: `crop` (8×8 pixels in full size), `contrast` (the whole canvas, brightened), `count`.
+# The start, `glimpse-shy`, calls one in every seventh task, and then mostly guesses: at first a call makes it *worse* (0.11 right after a
+# call, 0.25 at once: the table below, column *start*).
 #
 # **Claims.** (1) With outcome reward alone, tool use is below 0.05 in the end, in at least two of three seeds. (2) With the bonus, success is
 # at least 0.2 above training without tools, in every seed.
@@ -361,9 +371,10 @@ print("tokens in training, pictures counted:", {arm: f"{mean:,.0f}" for arm, mea
 claim("2. with it, success is 0.2 above no tools", right["curious"] - right["no tools"] >= 0.2)
 
 # %% [markdown]
-# In one seed outcome reward alone did find the tool, late; in the others it was gone before it could help. The bonus made the difference between a lottery and a
-# habit, and it ended by itself. Of the three tools `crop` stayed: it is the one that shows more. The arms have as many updates, not as many tokens: a call
-# brings a picture, and the curious read 1.4 times as many. More updates would hardly have helped the others, whose curves below do not rise.
+# In one seed outcome reward alone did find the tool, late; in the others it was gone before it could help. The bonus made the difference
+# between a lottery and a habit, and it ended by itself. Of the three tools `crop` stayed: it is the one that shows more. The arms have as
+# many updates, not as many tokens: a call brings a picture, and the curious read 1.4 times as many. More updates would hardly have helped
+# the others, whose curves below do not rise.
 
 # %%
 tools = experiments.recorded("12_perception/tools")
@@ -397,10 +408,10 @@ copied = by_seed("shortcut", "copied")
 print("wrong hints copied\n" + copied.round(3).to_string())
 
 # %% [markdown]
-# Both claims hold in two of three seeds and fail in one. GRPO and PAPO both learn the shortcut; PAPO copies less of it. Why not much less? A likely reason: a copied hint
-# is as likely with the picture as without, so at such a try PAPO's term is near zero, and has little to pull on: it strengthens what already
-# depends on the picture. With $\gamma = 0.3$ and no entropy terms (last column) it pulls harder, and copies least, at a price that is
-# shown below under *What breaks*.
+# Both claims hold in two of three seeds and fail in one. GRPO and PAPO both learn the shortcut; PAPO copies less of it. Why not much less?
+# A likely reason: a copied hint is as likely with the picture as without, so at such a try PAPO's term is near zero, and has little to pull
+# on: it strengthens what already depends on the picture. With $\gamma = 0.3$ and no entropy terms (last column) it pulls harder, and copies
+# least, at a price that is shown below under *What breaks*.
 
 # %% [markdown]
 # ## Drawing before answering
@@ -463,10 +474,10 @@ print("\n" + shown.round(3).to_string())
 claim("3. valid drawings are right more often", shown.right_when_valid - shown.right_when_not >= 0.3)
 
 # %% [markdown]
-# Answering at once stays at chance, taught or not: to follow a path through five rows inside two layers is hard, and these updates do
-# not find how. A valid drawing almost always ends in the right number. But reward was paid for the number alone, and drawings did not become valid more often (0.67 of them at the
-# start): some are a cell too long, some take another path, and in about half of those the number is right all the same. Visual Planning
-# pays for each drawn step that makes progress.
+# Answering at once stays at chance, taught or not: to follow a path through five rows inside two layers is hard, and these updates do not
+# find how. A valid drawing almost always ends in the right number. But reward was paid for the number alone, and drawings did not become
+# valid more often (0.67 of them at the start): some are a cell too long, some take another path, and in about half of those the number is
+# right all the same. Visual Planning pays for each drawn step that makes progress.
 #
 # ## Imagine, then place: two levels of one picture
 #
@@ -674,9 +685,10 @@ claim("paid for covering, boxes grow by half and more", grown)
 claim("and their IoU ends below that of boxes paid by IoU", hacked["covered", "iou"] < hacked["IoU", "iou"])
 
 # %% [markdown]
-# In two of three seeds the policy found it within 50 updates, in one not yet: so the claims fail as written, and the hack is still there to be found. The boxes that grew are
-# not the whole canvas yet but wide bands (a rerun of seed 12: from column 6 to the right edge on average; three of ten cover half or more of *both*
-# digits, of the start's none): who does not know which digit is meant covers what there is. The IoU charges for the area, so that does not pay there.
+# In two of three seeds the policy found it within 50 updates, in one not yet: so the claims fail as written, and the hack is still there to
+# be found. The boxes that grew are not the whole canvas yet but wide bands (a rerun of seed 12: from column 6 to the right edge on average;
+# three of ten cover half or more of *both* digits, of the start's none): who does not know which digit is meant covers what there is. The
+# IoU charges for the area, so that does not pay there.
 
 # %% [markdown]
 # **A distance without an end.** PAPO's term pays for making the copy's answer unlikely, and nothing stops it: the KL has no upper bound. The two
