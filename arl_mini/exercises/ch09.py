@@ -110,7 +110,7 @@ def check_held(trial: Trial) -> str:
             for _ in range(rng.randint(1, 3)):
                 end = time + rng.randint(1, 3)
                 edges.append((name, rng.choice(("hall", "cave", "attic")), time, end))
-                time = end + rng.choice((0, 0, 2))
+                time = end + rng.choice((0, 0, 2, -1))  # -1: two edges hold at once
             if rng.random() < 0.6:
                 edges[-1] = (*edges[-1][:3], None)
         rng.shuffle(edges)
@@ -119,7 +119,10 @@ def check_held(trial: Trial) -> str:
             expected = [
                 o for s, o, start, end in edges if s == name and start <= time and (end is None or time < end)
             ]
-            hint = "An edge holds from its start on and no longer at its end; one without an end holds still."
+            hint = (
+                "An edge holds from its start on and no longer at its end; one without an end holds still. "
+                "Keep the order of the edges."
+            )
             trial.begin(f"held({edges}, {name!r}, {time})", str(expected), hint)
             came = trial.answer(list(edges), name, time)
             if not same(came, expected):
@@ -241,6 +244,8 @@ EXERCISES = (
             Wrong(changed(held, "start <= time", "start < time"), "leaves the start out", "from its start on"),
             Wrong(changed(held, "(end is None or time < end)", "end is not None and time < end"), "loses open edges", "holds still"),
             Wrong(changed(held, "s == subject and ", ""), "asks of nobody in particular", "from its start on"),
+            Wrong(lambda edges, subject, time: held(edges, subject, time)[:1], "stops at the first edge", "from its start on"),
+            Wrong(lambda edges, subject, time: held(edges[::-1], subject, time), "turns the order round", "order of the edges"),
         ),
     ),
     Exercise(

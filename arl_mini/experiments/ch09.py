@@ -174,7 +174,7 @@ def measure_note(policy) -> dict[str, float]:
 
 
 class Poisoned(Notes):
-    """A window whose last line is a lie about the subject; `lied` says whether the answer repeats it."""
+    """A stream whose last line is a lie about the subject; `lied` says whether the answer repeats it."""
 
     def reset(self, seed: int) -> str:
         super().reset(seed)

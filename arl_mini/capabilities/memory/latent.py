@@ -24,7 +24,7 @@ class Streams:
     """B streams of Notes cut into S segments. tokens (B, S, T): ` where is it ?` and the lines of a segment.
 
     question (B, 4) the question alone; truth (B, S + 1): token of the right answer after 0 … S segments; told
-    (B, S): whether a segment tells anything of the subject.
+    (B, S): whether a segment changes the right answer (it tells of the subject, and not only what was true before).
     """
 
     tokens: Tensor
