@@ -117,6 +117,27 @@ def test_claims_on_calls_that_are_shown():
 
 
 @pytest.mark.slow
+def test_claims_on_a_tool_that_is_down():
+    copied, rewarded = again("failing", "imitation"), again("failing", "outcome RL")
+    assert rewarded["product_failing_success"] - copied["product_failing_success"] >= 0.15
+    assert rewarded["product_failing_switch_share"] > 0.9
+
+
+@pytest.mark.slow
+def test_claims_on_a_price():
+    free, priced = again("price", "free"), again("price", "price 0.1")
+    assert priced["sum_calls"] < 0.5 * free["sum_calls"] and priced["product_call_share"] > 0.9
+    assert priced["sum_success"] >= free["sum_success"] - 0.02
+
+
+@pytest.mark.slow
+def test_pay_for_turns_that_lead_on_helps_over_all_updates():
+    arms = experiments.EXPERIMENTS[f"{NAME}/hops"].arms
+    area = {name: [r["success"] for r in arms[name](models.load("wiki-novice"), 10)] for name in ("GRPO", "turn reward")}
+    assert np.mean(area["turn reward"]) > np.mean(area["GRPO"])
+
+
+@pytest.mark.slow
 def test_claims_on_calls_that_pay():
     few, which = again("few", "1 % call"), again("which", "outcome RL")
     assert few["call_share"] > 0.8 and few["success"] > 0.7
