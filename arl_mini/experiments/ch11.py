@@ -25,9 +25,12 @@ MIXED, SHORT = envs.Chain((2, 4)), envs.Chain((2, 3))
 
 def live(name: str, arm: str, seed: int = 0) -> tuple[list[dict], dict, dict]:
     """Trains one arm of an experiment of this chapter now: its records, and what was measured before and
-    after."""
+    after. Raises ValueError for an experiment or an arm that is not there."""
     from . import EXPERIMENTS as every
 
+    arms = {key.partition("/")[2]: list(e.arms) for key, e in every.items() if key.startswith(f"{NAME}/")}
+    if arm not in arms.get(name, ()):
+        raise ValueError(f"no arm {arm!r} of {name!r}; hint: an experiment and one of its arms of {arms}")
     experiment = every[f"{NAME}/{name}"]
     policy = models.load(experiment.start)
     before = experiment.measure(policy)

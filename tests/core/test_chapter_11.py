@@ -40,6 +40,12 @@ def test_a_forced_opening_is_spoken_when_imitated():
         assert again.said(0) == f"<think>{e.said(0)}" and again.success == e.success and again.text == e.text
 
 
+@pytest.mark.parametrize("name, arm", [("fork", "top 20 %"), ("forks", "top 20")])
+def test_a_name_that_is_not_there_is_told(name, arm):
+    with pytest.raises(ValueError, match="hint: an experiment and one of its arms"):
+        ch11.live(name, arm)
+
+
 def test_an_arm_in_one_mode_trains_the_policy_itself():
     policy, arm = models.load("chain-modes"), ch11.EXPERIMENTS["11_reasoning/adaptive"].arms["always slow"]
     before = policy.embed.detach().clone()
