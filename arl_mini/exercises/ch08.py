@@ -139,15 +139,15 @@ def check_reward(trial: Trial) -> str:
 
 
 def _check_retries(trial: Trial, table: dict) -> None:
-    for success, calls, busy in table:
+    for (success, calls, busy), paid in table.items():
         answered = calls - busy
         trial.begin(
             f"reward({success}, {calls}, {busy}): {busy} of {calls} calls were busy",
             f"{table[success, answered, 0]:g}, as without the busy ones: reward({success}, {answered}, 0)",
             "The policy cannot help that the tool is busy: retries must neither cost nor pay.",
         )
-        if abs(table[success, calls, busy] - table[success, answered, 0]) > 1e-9:
-            trial.fail(f"{table[success, calls, busy]:g}")
+        if abs(paid - table[success, answered, 0]) > 1e-9:
+            trial.fail(f"{paid:g}")
 
 
 def _check_calls(trial: Trial, table: dict) -> None:
