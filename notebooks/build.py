@@ -200,6 +200,7 @@ def build(source: Path, budget: str = "cpu", folder: Path = HERE, timeout: int =
     found = [text for text in problems(notebook, source) if "built at budget" not in text]
     if found:
         raise BuildError("\n".join(found))
+    folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{source.stem}.ipynb"
     write(notebook, target)
     return target

@@ -20,7 +20,7 @@ def test_a_right_answer_says_what_was_tried():
 def test_a_wrong_answer_says_input_came_expected_and_hint():
     verdict = lab.check("08.2", lambda success, calls, busy: success - 0.25 * calls)
     assert verdict.message.splitlines() == [
-        "08.2 ✗ not yet: 56 inputs went well, the next did not",
+        "08.2 ✗ not yet: 58 inputs went well, the next did not",
         "  input:    reward(True, 2, 1): busy 1×, then a result",
         "  came:     0.5",
         "  expected: 0.75, as when the tool answers at once: reward(True, 1, 0)",
