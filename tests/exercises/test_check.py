@@ -21,9 +21,9 @@ def test_a_wrong_answer_says_input_came_expected_and_hint():
     verdict = lab.check("08.2", lambda success, calls, busy: success - 0.25 * calls)
     assert verdict.message.splitlines() == [
         "08.2 ✗ not yet: 58 inputs went well, the next did not",
-        "  input:    reward(True, 2, 1): busy 1×, then a result",
-        "  came:     0.5",
-        "  expected: 0.75, as when the tool answers at once: reward(True, 1, 0)",
+        "  input:    reward(True, 1, 1): 1 of 1 calls were busy",
+        "  came:     0.75",
+        "  expected: 1, as without the busy ones: reward(True, 0, 0)",
         "  hint:     The policy cannot help that the tool is busy: retries must neither cost nor pay.",
     ]
 
