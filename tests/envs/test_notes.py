@@ -10,7 +10,7 @@ from arl_mini.envs.notes import GONE, PEOPLE, PLACES, THINGS, Notes, places, rea
 ALL = ("is", "was", "many")
 
 
-@pytest.mark.parametrize("env", [Notes(), Notes(limit=0), Notes(24, 0, ALL, 3), Notes(96, 40, ALL)], ids=str)
+@pytest.mark.parametrize("env", [Notes(), Notes(limit=0), Notes(24, 0, ALL, 3), Notes(96, 40, ALL)], ids=range(4))
 def test_it_keeps_the_contract(env):
     check_env(env)
 
