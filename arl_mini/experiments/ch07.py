@@ -35,8 +35,8 @@ GATE = dict(steps=24, prompts=12, tries=8, lr=4e-4, limits=GRIDDED)
 
 
 def measure_gate(policy, tasks: int = 64) -> dict[str, float]:
-    """Net return on 128 mazes under each rule; where it decides itself, share of tasks with a plan, open and
-    walled.
+    """Net return on so many mazes under each rule; success and share of tasks with a plan where it decides itself,
+    on half as many open and as many walled ones.
     """
     found = {}
     for when in ("free", "always", "never"):
@@ -121,7 +121,7 @@ def measure_craft(policy) -> dict[str, float]:
 
 PLANS = dict(steps=20, prompts=12, tries=8, lr=7e-4, limits=Limits(turn_tokens=36, turns=1, total=80))
 PILOT = dict(steps=60, prompts=16, tries=8, lr=7e-4, limits=TURNS)
-TOKENS = 25_000
+TOKENS = 120_000
 
 
 def measure_plans(policy) -> dict[str, float]:
@@ -235,11 +235,11 @@ EXPERIMENTS = {
         seeds=THREE,
     ),
     f"{NAME}/pilot": Experiment(
-        "Depth 3 by outcome reward up to 25,000 sampled tokens, with a plan first and without.",
+        "Depths 1 to 3 by outcome reward up to 120,000 sampled tokens, with a plan first and without.",
         "craft-novice",
         {
-            "plan first": UpTo(ByReward(PlanFirst((3, 3)), GRPO(), PILOT)),
-            "no plan": UpTo(ByReward(PlanFirst((3, 3), asked=0.0), GRPO(), PILOT)),
+            "plan first": UpTo(ByReward(PlanFirst((1, 3)), GRPO(), PILOT)),
+            "no plan": UpTo(ByReward(PlanFirst((1, 3), asked=0.0), GRPO(), PILOT)),
         },
         measure_depth_3,
         seeds=THREE,

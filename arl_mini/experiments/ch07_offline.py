@@ -55,7 +55,7 @@ def transformer(seed: int) -> DecisionTransformer:
     return DecisionTransformer(TinyLM.new("nano", words, seed), FLOOR)
 
 
-def floor_logs(made: DecisionTransformer, seed: int, tasks: int = 800) -> list[Episode]:
+def floor_logs(made: DecisionTransformer, seed: int, tasks: int = 2000) -> list[Episode]:
     """Logs of mixed quality."""
     rng, first = random.Random(f"logs {seed}"), 1_000_000 * (seed + 1)
     return made.logs(range(first, first + tasks), lambda env: mixed_player(env, rng))
@@ -82,12 +82,12 @@ def reached(policy, world: ReturnFirst, tasks: int = 128) -> float:
 class OnLogs:
     """Fits to logs of mixed quality; the last record holds mean returns: of the logs, cloned, and as asked for."""
 
-    updates: int = 300
+    updates: int = 600
 
     def __call__(self, policy, seed: int) -> Iterator[dict]:
         made = transformer(seed)
         data = floor_logs(made, seed)
-        for step, loss in enumerate(made.fit(data, steps=self.updates, rows=32, lr=4e-3, seed=seed), 1):
+        for step, loss in enumerate(made.fit(data, steps=self.updates, rows=32, lr=3e-3, seed=seed), 1):
             if step % 25 == 0:
                 yield {"step": step, "loss": loss}
         asked = {f"ask_{n}": reached(made.policy, made.asked(n)) for n in (0, 3, 6, 9)}
@@ -237,13 +237,14 @@ def widths(policy, seed: int) -> Iterator[dict]:
 
 @cache
 def outcomes(seed: int) -> dict[tuple[int, str], tuple[float, float]]:
-    """(task, width) → (reward, simulator steps), as recorded for this seed."""
+    """(task, width) → (reward, simulator steps), as recorded for this seed, else measured now."""
     from . import path
 
-    rows = [json.loads(line) for line in path(f"{NAME}/widths").read_text().splitlines()[1:]]
-    return {
-        (r["step"], r["width"]): (r["reward"], r["cost"]) for r in rows if "width" in r and r["seed"] == seed
-    }
+    file = path(f"{NAME}/widths")
+    known = [json.loads(line) for line in file.read_text().splitlines()[1:]] if file.exists() else []
+    rows = [r for r in known if "width" in r and r["seed"] == seed]
+    rows = rows or list(widths(models.load("craft-novice"), seed))
+    return {(r["step"], r["width"]): (r["reward"], r["cost"]) for r in rows}
 
 
 def gate(seed: int, price: float = PRICE) -> Gate:

@@ -128,7 +128,7 @@ def chosen(make: Callable[[object, int], Choose], **how) -> Callable:
 # --- failure lab: leaves that look better than they are ---------------------------------------------------
 
 
-def leaves(policy, judge: ValueGuide, seed: int, tasks: int = 24, rerolls: int = 8) -> dict[str, list]:
+def leaves(policy, judge: ValueGuide, seed: int, tasks: int = 12, rerolls: int = 8) -> dict[str, list]:
     """A beam search by V on training tasks: depth, told value and true worth of every state it went on with."""
     first = 3_000_000 * (seed + 1)
     rows = [start(policy, CRAFT, task) for task in range(first, first + tasks)]
