@@ -53,14 +53,6 @@ def recorded(name: str, number: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def recorded_yet(name: str) -> bool:
-    """Whether an experiment is recorded; says so where it is not."""
-    found = experiments.path(f"07_planning/{name}").exists()
-    if not found:
-        print(f"NOT YET MEASURED · python -m arl_mini.experiments 07_planning/{name}")
-    return found
-
-
 def beside(tables: dict[str, pd.DataFrame]) -> str:
     """Tables of the same seeds side by side, in words."""
     return pd.concat(tables, axis=1).round(2).to_string()
@@ -136,6 +128,7 @@ pd.DataFrame(won).rename_axis("depth of the goal").round(2).T
 # The rival that is easily forgotten: spend the same steps on *whole continuations by the policy itself* and take the first
 # turn of the best one. **Claims**, at 64 simulator steps a decision, in every seed: the search with $V$ wins more than the
 # search with random playouts (1), and that more than the greedy proposer (2). The re-rolls are reported beside them.
+# (Searches are slow: they get the first 24 of the 128 held-out tasks that the proposer alone is measured on.)
 
 # %% tags=["nbval-check-output"]
 success = recorded("search", "success")
@@ -174,17 +167,17 @@ ax.legend(fontsize=8);
 # proposals (2), which needs no critic.
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("critic"):
-    success = recorded("critic", "success")
-    print(success.round(2).to_string())
-    claim("1: above the proposer", success["goal critic"] > success["proposer"])
-    claim("2: above the likeliest of four", success["goal critic"] > success["likeliest of 4"])
-    gap("critic − likeliest", success["goal critic"] - success["likeliest of 4"])
+success = recorded("critic", "success")
+print(success.round(2).to_string())
+claim("1: above the proposer", success["goal critic"] > success["proposer"])
+claim("2: above the likeliest of four", success["goal critic"] > success["likeliest of 4"])
+gap("critic − likeliest", success["goal critic"] - success["likeliest of 4"])
 
 # %% [markdown]
-# Why with $\pi$? In a pilot (seed 0) the critic alone won 0.23 of tasks, *less* than the proposer's 0.29: told again, most
-# goals that came true are easy things, and it learned rather which goals come true than which step leads there. As a
-# correction to what the policy thinks likely it did no harm (0.55; the likeliest of four: 0.53).
+# The first holds, the second does not: all that is gained comes from taking the likeliest of four, which is greedier speech
+# and no planning. The critic adds nothing to it and takes nothing away. Alone it is worse than nothing: in a pilot (seed 0)
+# it won 0.23 of tasks, *less* than the proposer's 0.29. Told again, most goals that came true are easy things, so it learned
+# which goals come true rather than which step leads there. Always run the rival that needs no critic.
 
 # %% [markdown]
 # ## 3 · When to plan
@@ -212,21 +205,24 @@ pd.DataFrame({name: ch07.measure_gate(policy, tasks) for name, policy in kinds.i
 # return is higher than that of a policy trained as long in a world that *always* plans (2) and in one that *never* does (3).
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("when"):
-    plans = {kind: recorded("when", f"{kind}_plans")["free"] for kind in ("open", "walled")}
-    own = pd.DataFrame({w: recorded("when", f"return_{w}")[w] for w in ("free", "always", "never")})
-    print(beside({"mazes with a plan": pd.DataFrame(plans), "net return": own}))
-    claim("1: plans rather behind walls", plans["walled"] - plans["open"] > 0.3)
-    claim("2: above always planning", own["free"] > own["always"])
-    claim("3: above never planning", own["free"] > own["never"])
-    gap("walled − open", plans["walled"] - plans["open"])
+plans = {kind: recorded("when", f"{kind}_plans")["free"] for kind in ("open", "walled")}
+own = pd.DataFrame({w: recorded("when", f"return_{w}")[w] for w in ("free", "always", "never")})
+first = experiments.recorded("07_planning/when").outcomes["free"][0]["before"]
+print(beside({"mazes with a plan": pd.DataFrame(plans), "net return": own}))
+print("at the start:", first)
+claim("1: plans rather behind walls", plans["walled"] - plans["open"] > 0.3)
+claim("2: above always planning", own["free"] > own["always"])
+claim("3: above never planning", own["free"] > own["never"])
+gap("walled − open", plans["walled"] - plans["open"])
 
 # %% [markdown]
-# In pilots (seed 0) two things went wrong before anything went right. With GRPO, planning was gone after six updates, at a
-# price of 0.1 and of 0.05: the price kills it before it pays. With Dr.GRPO it stays, but after 16 updates the policy asked
-# in 0.88 of the *open* mazes and in 0.75 of the walled ones, and the live run does much the same: it has learned that plans
-# are worth having, not yet where. Often the goal is out of view at first in open mazes too, and 0.05 is a faint signal
-# against asking there.
+# All three failed, and the policy did not even keep what it had: the novice earns 0.78 on the same mazes, after 24 updates
+# it is 0.65 to 0.72. Two seeds gave up planning, in front of walls as in the open, and did not learn to walk around walls
+# instead; in a pilot (seed 0, 16 updates) and in the live run it went the other way, with plans in 0.84 to 0.88 of the
+# *open* mazes. So this is drift, not a decision. The price is certain and small, the gain comes in some mazes and not in
+# others, and an update sees twelve mazes: which of them are walled moves the reward more than anything that the policy
+# does. (With GRPO instead of Dr.GRPO planning was gone after six updates, at a price of 0.1 and of 0.05.) What the claim
+# needs is many more mazes an update than a notebook has time for; the switch at the top and the `gpu` budget are there.
 
 # %% [markdown]
 # ## 4 · The other way round: a decision transformer plans
@@ -246,19 +242,21 @@ print(floor.expert(), "→", floor.step(floor.expert()).text)
 # from the logs.)
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("transformer"):
-    last = [run[-1] for run in experiments.recorded("07_planning/transformer").curves["decision transformer"]]
-    names = {"ask_0": "asked for 0", "ask_3": "3", "ask_6": "6", "ask_9": "9", "cloning": "cloning", "logs": "the logs"}
-    mean = pd.DataFrame([{words: run[name] for name, words in names.items()} for run in last])
-    mean.index = [f"seed {run['seed']}" for run in last]
-    print(mean.round(2).to_string())
-    claim("1: above the mean of the logs", mean["9"] > mean["the logs"])
-    claim("2: above cloning", mean["9"] > mean["cloning"])
-    claim("3: it can also be asked to be bad", mean["asked for 0"] < mean["cloning"])
+last = [run[-1] for run in experiments.recorded("07_planning/transformer").curves["decision transformer"]]
+names = {"ask_0": "asked for 0", "ask_3": "3", "ask_6": "6", "ask_9": "9", "cloning": "cloning", "logs": "the logs"}
+mean = pd.DataFrame([{words: run[name] for name, words in names.items()} for run in last])
+mean.index = [f"seed {run['seed']}" for run in last]
+print(mean.round(2).to_string())
+claim("1: above the mean of the logs", mean["9"] > mean["the logs"])
+claim("2: above cloning", mean["9"] > mean["cloning"])
+claim("3: it can also be asked to be bad", mean["asked for 0"] < mean["cloning"])
 
 # %% [markdown]
-# The idea: a policy that learned from bad players need not be bad, if it was told how bad they were. What no log shows, it cannot do:
-# asked for more than the best log it has nothing to go by.
+# All three hold. Asked for nine tenths it reaches 0.85 to 0.86, though its teachers had 0.60 to 0.62: a policy that
+# learned from bad players need not be bad, if it was told how bad they were. In between it does not do as it is told
+# (asked for 3 it reaches more than asked for 6), and what no log shows, it cannot do. More logs and more updates made the
+# difference: with 800 logs and 300 updates (a pilot, seed 0) it had not learned to copy, and reached 0.29 when asked for
+# nine tenths.
 
 # %% [markdown]
 # # Part two: the policy learns to plan
@@ -406,31 +404,33 @@ claim("2: short plans that reach nothing", (bare["commands"] < first["commands"]
 # The second holds, and how: paid for the executable share alone, the policy writes *one* command that can be done. The first
 # failed in one seed of three. There the policy found another way to be paid without an answer: its plans gather and prepare
 # everything (`get wood, make plank, get fibre, make rope`) and leave out the makings that need two steps. Why those? A guess:
-# they come last, and fail most often. Two thirds of completeness are had without ever finishing. A reward for plans is a reward, with all that
-# follows (08, spam). The column `success` is the policy acting *itself* behind its plan: only the plan was
+# they come last, and fail most often. Two thirds of completeness are had without ever finishing. A reward for plans is a
+# reward, with all that follows (08, spam). The column `success` is the policy acting *itself* behind its plan: only the plan was
 # trained, so it does not act better. RLTR, too, trains a planner and leaves the rest to somebody else.
 
 # %% [markdown]
 # ## 9 · Plan first, then act
 #
-# **PilotRL** (with AdaPlan) writes a global plan, then executes it, and trains both together. Here GRPO on the outcome, depth
-# 3, up to 25,000 sampled tokens; the plan's tokens count. **Claim:** after as many tokens, the policy that plans first wins
-# more than the one that does not, in every seed.
+# **PilotRL** (with AdaPlan) writes a global plan, then executes it, and trains both together. Here GRPO on the outcome, goals
+# of depth 1 to 3, up to 120,000 sampled tokens; the plan's tokens count. (A first design, depth 3 alone and 25,000 tokens,
+# was four updates long and hardly saw a success in its pilot; it was changed before anything was recorded.) **Claim:**
+# after as many tokens, the policy that plans first wins more of the held-out tasks of depth 3 than the one that does not,
+# in every seed.
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("pilot"):
-    planned, unplanned = recorded("pilot", "planned")["plan first"], recorded("pilot", "unplanned")["no plan"]
-    print(beside({"success": pd.DataFrame({"plan first": planned, "no plan": unplanned})}))
-    runs = experiments.recorded("07_planning/pilot")
-    print("updates:", {arm: [len(run) for run in found] for arm, found in runs.curves.items()})
-    claim("planning first pays for its tokens", planned > unplanned)
-    gap("plan first − no plan", planned - unplanned)
+planned, unplanned = recorded("pilot", "planned")["plan first"], recorded("pilot", "unplanned")["no plan"]
+print(beside({"success": pd.DataFrame({"plan first": planned, "no plan": unplanned})}))
+runs = experiments.recorded("07_planning/pilot")
+print("updates:", {arm: [len(run) for run in found] for arm, found in runs.curves.items()})
+claim("planning first pays for its tokens", planned > unplanned)
+gap("plan first − no plan", planned - unplanned)
 
 # %%
-if recorded_yet("pilot"):
-    lab.curves(runs.curves, x="spent", y="success", smooth=2).set_xlabel("sampled tokens");
+lab.curves(runs.curves, y="success", smooth=2);
 
 # %% [markdown]
+# It failed: planning first won in one seed of three. Both policies started from nothing (0.00 and 0.01), so reinforcement did
+# its work; but a plan costs tokens, and for the same number of them the policy without one had 40 updates instead of 30.
 # What could a plan buy here? The next step follows from what the world shows after each turn; a plan saves no thought that
 # could not be thought again. Where what was seen is forgotten, or thinking is dear, it is another matter.
 
@@ -443,18 +443,19 @@ if recorded_yet("pilot"):
 # success is more for the small one, on average over seeds.
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("shaping"):
-    final = recorded("shaping", "held_out")
-    gain = pd.DataFrame({size: final[f"{size}, milestones"] - final[f"{size}, outcome"] for size in ("nano", "small")})
-    print(beside({"final success": final, "gain by milestones": gain}))
-    starts = recorded("shaping", "start").iloc[0]
-    print("at the start:", {size: round(starts[f"{size}, outcome"], 2) for size in gain})
-    difference = evaluate.mean(gain["small"] - gain["nano"])
-    claim(f"the small one gains more: {difference}", difference.mean > 0)
+final = recorded("shaping", "held_out")
+gain = pd.DataFrame({size: final[f"{size}, milestones"] - final[f"{size}, outcome"] for size in ("nano", "small")})
+print(beside({"final success": final, "gain by milestones": gain}))
+starts = recorded("shaping", "start").iloc[0]
+print("at the start:", {size: round(float(starts[f"{size}, outcome"]), 2) for size in gain})
+difference = evaluate.mean(gain["small"] - gain["nano"])
+claim(f"the small one gains more: {difference}", difference.mean > 0)
 
 # %% [markdown]
-# Why it might: milestones are paid before the goal is reached at all, so a group whose tries all fail still has contrast. The
-# more a policy fails, the more that should be worth. The price: it is paid for coming near, too.
+# It failed: the milestones cost the small policy 0.03 to 0.06 in every seed, and for the nano one the sign changes from seed
+# to seed. What they were meant to do they did. They are paid before the goal is reached at all, so a group whose tries all
+# fail still has contrast: of the small policy's groups 0.96 to 1.00 had a signal instead of half of them. But the contrast is
+# in *coming near*, and that may be what the updates went into. Ten updates of 64 tries in one world are no test of the report.
 
 # %% [markdown]
 # ## 11 · Speculative planning
@@ -470,16 +471,17 @@ if recorded_yet("shaping"):
 # 1 draft and of always 4 (1); not above the best fixed number (2).
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("speculative"):
-    cost = pd.DataFrame({n: recorded("speculative", n)["drafts"] for n in ("fixed_0", "fixed_1", "fixed_2", "fixed_4", "bandit")})
-    print(beside({"cost of a success": cost}))
-    print("drafts agreed with, of four:", recorded("speculative", "agreed")["drafts"].round(2).to_list())
-    claim("1: below always 1 and always 4", cost["bandit"] < cost[["fixed_1", "fixed_4"]].min(axis=1))
-    claim("2: not above the best fixed number", cost["bandit"] <= cost.drop(columns="bandit").min(axis=1))
+cost = pd.DataFrame({n: recorded("speculative", n)["drafts"] for n in ("fixed_0", "fixed_1", "fixed_2", "fixed_4", "bandit")})
+print(beside({"cost of a success": cost}))
+print("drafts agreed with, of four:", recorded("speculative", "agreed")["drafts"].round(2).to_list())
+claim("1: below always 1 and always 4", cost["bandit"] < cost[["fixed_1", "fixed_4"]].min(axis=1))
+claim("2: not above the best fixed number", cost["bandit"] <= cost.drop(columns="bandit").min(axis=1))
 
 # %% [markdown]
-# In the pilot (seed 0) a success cost 6.1, 3.9, 3.1 and 3.6 with 0, 1, 2 and 4 drafts, and 3.3 with the bandit: better than a
-# bad guess at $k$, not better than the best one, since trying every $k$ in every kind of place has to be paid too.
+# The first holds, the second does not: better than a bad guess at $k$, not better than the best one. Two drafts are right
+# nearly everywhere here (of four, 2.7 are agreed with), and the bandit tries every $k$ in every kind of place. In the second
+# half of the tasks, when most of that is paid, it still costs 3 to 5 % more than always two: one round in ten it goes on
+# trying.
 
 # %% [markdown]
 # ## 12 · Prospect: learning how far to look
@@ -487,35 +489,38 @@ if recorded_yet("speculative"):
 # The survey's prospect is an agent that has the search inside and learns how deep to think. A first step: before a task the
 # policy says a search width, `<act> choose 4</act>`. A frozen novice then works with a beam of that width over its
 # proposals, judged by $V$: 0 is no search. Each simulator step costs 0.002. (The outcomes of 192 tasks were measured
-# beforehand; the chooser is trained by GRPO on 96 of them and tested on the others.)
+# beforehand; the chooser imitates random choices for 60 updates, to learn the form, is trained by GRPO on 96 of the tasks
+# and tested on the others.)
 
 # %%
-if recorded_yet("widths"):
-    table = pd.DataFrame([r for run in experiments.recorded("07_planning/widths").curves["beam by V"] for r in run])
-    depths = {}
-    for task in table["step"].unique():
-        ch07_offline.WIDE.reset(int(task))
-        depths[task] = envs.craft.depth(ch07_offline.WIDE.goal)
-    table["pay"] = table["reward"] - ch07_offline.PRICE * table["cost"]
-    table["depth"] = table["step"].map(depths)
-    table.groupby(["depth", "width"])[["reward", "cost", "pay"]].mean().unstack().round(2)
+table = pd.DataFrame([r for run in experiments.recorded("07_planning/widths").curves["beam by V"] for r in run])
+depths = {}
+for task in table["step"].unique():
+    ch07_offline.WIDE.reset(int(task))
+    depths[task] = envs.craft.depth(ch07_offline.WIDE.goal)
+table["pay"] = table["reward"] - ch07_offline.PRICE * table["cost"]
+table["depth"] = table["step"].map(depths)
+table.groupby(["depth", "width"])[["reward", "cost", "pay"]].mean().unstack().round(2)
 
 # %% [markdown]
 # **Claims**, on held-out tasks: pay at least that of the best *fixed* width, on average over seeds (1); it
 # does not choose the same for all: no width in more than 0.95 of tasks, in every seed (2).
 
 # %% tags=["nbval-check-output"]
-if recorded_yet("width"):
-    pay = pd.DataFrame({n: recorded("width", n)["learned width"] for n in ("learned", "fixed_0", "fixed_1", "fixed_4")})
-    chose = pd.DataFrame({w: recorded("width", f"chose_{w}")["learned width"] for w in ("0", "1", "4")})
-    print(beside({"pay": pay, "chose": chose}))
-    ahead = pay["learned"] - pay[["fixed_0", "fixed_1", "fixed_4"]].max(axis=1)
-    claim(f"1: at least the best fixed width: {evaluate.mean(ahead)}", ahead.mean() >= 0)
-    claim("2: not the same for all", chose.max(axis=1) <= 0.95)
+pay = pd.DataFrame({n: recorded("width", n)["learned width"] for n in ("learned", "fixed_0", "fixed_1", "fixed_4")})
+chose = pd.DataFrame({w: recorded("width", f"chose_{w}")["learned width"] for w in ("0", "1", "4")})
+print(beside({"pay": pay, "chose": chose}))
+ahead = pay["learned"] - pay[["fixed_0", "fixed_1", "fixed_4"]].max(axis=1)
+claim(f"1: at least the best fixed width: {evaluate.mean(ahead)}", ahead.mean() >= 0)
+claim("2: not the same for all", chose.max(axis=1) <= 0.95)
 
 # %% [markdown]
-# The chooser sees only the task. Whether a search will help must be read off the goal's name and the field: what there is to
-# learn is how deep each goal is *for this worker*. A goal that no width reaches is best not searched at all.
+# The table says what there is to learn. For a goal of depth 1 or 2 the widest beam pays, at depth 3 a beam of one breaks
+# even, at depth 4 no width gets there and the search is money lost; the goal's name alone tells these apart. The chooser did
+# not learn it. Both claims failed, and not narrowly: one seed always says 0, one has stopped choosing anything at all, one is on its way
+# there. Their reward falls from the first updates on, at a learning rate (0.001) that the longer episodes of this chapter
+# bear and these turns of four words do not; with 0.0002 (a pilot on the recorded outcomes of one seed, 21 updates) it did
+# not fall apart, but it did not rise either. What the fixed widths show stands: on the held-out tasks a beam of four is worth its price on average.
 
 # %% [markdown]
 # ## What breaks: a value far from home
@@ -525,15 +530,14 @@ if recorded_yet("width"):
 # then find out: play on from each eight times by the policy. (Training tasks; the recorded seeds.)
 
 # %%
-if recorded_yet("leaves"):
-    found = pd.DataFrame([r for run in experiments.recorded("07_planning/leaves").curves["beam by V"] for r in run])
-    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
-    for ax, (judge, rows) in zip(axes, found.groupby("judge")):
-        mean = rows.groupby("step")[["told", "true"]].mean()
-        for index, (name, words) in enumerate((("told", "what V says"), ("true", "what it is worth"))):
-            ax.plot(mean.index, mean[name], label=words, marker="o", markersize=3, **lab.style.line(index))
-        ax.set(title=judge, xlabel="turns ahead", ylabel="value" if judge == "first fit" else "")
-    axes[0].legend(fontsize=8);
+found = pd.DataFrame([r for run in experiments.recorded("07_planning/leaves").curves["beam by V"] for r in run])
+figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
+for ax, (judge, rows) in zip(axes, found.groupby("judge")):
+    mean = rows.groupby("step")[["told", "true"]].mean()
+    for index, (name, words) in enumerate((("told", "what V says"), ("true", "what it is worth"))):
+        ax.plot(mean.index, mean[name], label=words, marker="o", markersize=3, **lab.style.line(index))
+    ax.set(title=judge, xlabel="turns ahead", ylabel="value" if judge == "first fit" else "")
+axes[0].legend(fontsize=8);
 
 # %% [markdown]
 # The cure is to fit $V$ anew on states that the *search* goes to, with what they were truly worth. **Claims**, in every
@@ -547,16 +551,20 @@ def excess(run: list[dict], judge: str) -> float:
     return sum(r["n"] * (r["told"] - r["true"]) for r in rows) / sum(r["n"] for r in rows)
 
 
-if recorded_yet("leaves"):
-    runs = experiments.recorded("07_planning/leaves").curves["beam by V"]
-    over = pd.DataFrame({judge: [excess(run, judge) for run in runs] for judge in ("first fit", "refit")})
-    print(over.round(3).to_string())
-    claim("1: the first fit is too hopeful", over["first fit"] > 0)
-    claim("2: the refit is nearer the truth", over["refit"].abs() < over["first fit"].abs())
+runs = experiments.recorded("07_planning/leaves").curves["beam by V"]
+over = pd.DataFrame({judge: [excess(run, judge) for run in runs] for judge in ("first fit", "refit")})
+print(over.round(3).to_string())
+claim("1: the first fit is too hopeful", over["first fit"] > 0)
+claim("2: the refit is nearer the truth", over["refit"].abs() < over["first fit"].abs())
 
 # %% [markdown]
-# The same happens to every learned reward that something optimises hard (chapter 03): the search is an adversary of its
-# value.
+# Both failed. Only one seed shows the picture from the textbook (seed 11: from the fourth turn on $V$ says 0.16 where 0.07 is
+# true), and over all states $V$ was 0.003 and 0.017 too *low* in the others. A likely reason: 400 episodes of which three in ten
+# were won taught $V$ to say almost nothing late in a task, and so it does, far from home too. The refit came nearer in seed
+# 11 alone. It saw the states of twelve tasks and may know them by heart: in a pilot (seed 0) it said 0.45 after five turns on other tasks,
+# where 0.10 was true. What stays is the method: no number of a learned value is to be believed where it was not fitted, and playing on
+# from the states that a search likes is the test. What every learned reward does when something optimises it hard is in
+# chapter 03.
 #
 # ## On a GPU
 #
@@ -667,11 +675,15 @@ lab.check("07.5", take)
 # ## In short
 #
 # - A search is as good as its proposer and its value: what the policy never reached, a value fitted to its tries calls
-#   worthless. Compare with whole tries at equal steps before you build a tree.
+#   worthless. Compare with whole tries at equal steps before you build a tree, and with the likeliest of a few proposals
+#   before you train a critic.
 # - Pairs of won and lost episodes add to imitation of wins, in small steps. A library of skills multiplies what a frozen
 #   policy reaches, its haste included.
 # - A reward for plans is a reward: the bare share of what can be done teaches one-step plans, completeness mostly teaches
 #   whole ones, and now and then everything but the end.
+# - A decision transformer that was told how good each of its teachers was does better than they did, without any value.
+# - *When* and *how far* to plan were not learned here: a small certain price against a gain that comes now and then asks for
+#   more tries an update, and for smaller steps, than we gave it.
 #
 # Next: [08 · Tool use](08_tool_use.ipynb).
 #
