@@ -88,6 +88,7 @@ def _id(found: re.Match) -> int:
 
 def decode(ids: Sequence[int], plain: Callable[[Sequence[int]], str]) -> str:
     """The text of token ids, exactly what `encode` was given."""
+    ids = [int(i) for i in ids]  # arrays and tensors, too
     if not ids or max(ids) < MARK:
         return plain(ids)
     text, run = "", []

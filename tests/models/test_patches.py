@@ -163,3 +163,9 @@ def test_what_it_saw_can_be_learned_and_is_saved(tmp_path):
     assert np.mean([e.success for e in played]) > 0.9
     assert [e.text for e in played] == [e.text for e in replayed]
     assert again.config.eyes == 24 and "eyes.first" in again.state_dict()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_ids_may_be_of_any_kind(kind):
+    text = " look<patch 1 2 0123456701234567> left"
+    assert decode(TOKENIZER, kind(encode(TOKENIZER, text))) == text and decode(TOKENIZER, kind([])) == ""
