@@ -188,6 +188,14 @@ def collate(episodes: Sequence[Episode], device=None) -> Batch:
     return batch.to(device) if device is not None else batch
 
 
+def by_group(episodes: Sequence[Episode]) -> list[list[Episode]]:
+    """The episodes of each group, groups in the order of their first."""
+    found: dict[int, list[Episode]] = {}
+    for episode in episodes:
+        found.setdefault(episode.group, []).append(episode)
+    return list(found.values())
+
+
 def pairs(preferences: Sequence[tuple[Episode, Episode]]) -> list[Episode]:
     """(chosen, rejected) preferences to rows, two a pair: copies marked with the pair's number and its chosen one."""
     return [

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from .. import ops
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from ..batch import pairs as mark
 from ..models.score import Scores
 from .base import Algorithm, Sampler
@@ -33,17 +33,9 @@ Pair = tuple[Episode, Episode]  # (chosen, rejected)
 Chooser = Callable[[Sequence[Episode]], Pair | None]  # two of the tries of one task, or None: no preference
 
 
-def groups(episodes: Sequence[Episode]) -> list[list[Episode]]:
-    """Episodes by group, in the order in which the groups appear."""
-    found: dict[int, list[Episode]] = {}
-    for episode in episodes:
-        found.setdefault(episode.group, []).append(episode)
-    return list(found.values())
-
-
 def choose_pairs(episodes: Sequence[Episode], choose: Chooser) -> list[Pair]:
     """The pair of each group where there is one."""
-    return [pair for tries in groups(episodes) if (pair := choose(tries)) is not None]
+    return [pair for tries in by_group(episodes) if (pair := choose(tries)) is not None]
 
 
 def draw(data: Sequence, n: int, sampler: Sampler) -> list:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from .. import ops
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from ..models.score import Scores
 from .base import Sampler
-from .dpo import DPO, ORPO, Chooser, Pair, groups
+from .dpo import DPO, ORPO, Chooser, Pair
 
 
 def by_score(score: Callable[[Sequence[Episode]], Sequence[float] | Tensor]) -> Chooser:
@@ -147,7 +147,7 @@ class ETO(DPO):
 
     def explore(self, sampler: Sampler) -> list[Episode]:
         tries = super().explore(sampler)
-        lost = [group[0] for group in groups(tries) if not any(e.success for e in group)]
+        lost = [group[0] for group in by_group(tries) if not any(e.success for e in group)]
         if not (self.expert and lost):
             return tries
         shown = sampler.demonstrate([e.seed for e in lost])
@@ -222,7 +222,7 @@ class SDPO(DPO):
         if not lost or sampler.tries < 2:
             return first
         again = sampler.branch(lost, [self.error(e) for e in lost], sampler.tries - 1)
-        return first + [replace(e, group=old.group) for group, old in zip(groups(again), lost) for e in group]
+        return first + [replace(e, group=old.group) for group, old in zip(by_group(again), lost) for e in group]
 
     def trim(self, chosen: Episode, rejected: Episode) -> Pair | None:
         common = min(chosen.turns, rejected.turns)

@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from .. import ops
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from ..models.score import Scores
 from .base import Sampler
 from .grpo import GRPO
-from .sampling import by_group
 
 KEPT = ("tokens", "mask", "turn", "logp", "rewards")
 

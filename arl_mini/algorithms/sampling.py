@@ -11,17 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from .. import ops
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from .base import Sampler
 from .grpo import DAPO, GRPO, DrGRPO
-
-
-def by_group(episodes: Sequence[Episode]) -> list[list[Episode]]:
-    """The episodes of each group, groups in the order of their first."""
-    found: dict[int, list[Episode]] = {}
-    for episode in episodes:
-        found.setdefault(episode.group, []).append(episode)
-    return list(found.values())
 
 
 def mean_reward(episodes: Sequence[Episode]) -> float:

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from .. import ops
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from ..rewards import at_end, judged
 from .base import Sampler
 from .grpo import DAPO, GRPO
-from .sampling import by_group
 from .shaping import well_formed
 
 

@@ -63,51 +63,46 @@ def propose(
 
 def _candidate(policy, begun: Row, made: Episode, limits: Limits) -> Candidate:
     """The candidate of a row that was run for one turn."""
-    start, reply = len(begun.episode), begun.env.reply
-    ended = made.terminated or reply.truncated or made.turns >= limits.turns or len(made) >= limits.total
-    whole = any(made.text.endswith(stop) for stop in policy.format.stops)
-    episode = made if ended or reply.done else _answered(policy, made, reply, whole)
-    row = Row(begun.env.env, episode)
-    if not row.episode.truncated and len(episode) >= limits.total:
-        row = replace(row, episode=replace(episode, truncated=True))
-    return Candidate(made.said(made.turns - 1), float(made.logp[start:].sum()), reply, row)
+    reply = begun.env.reply
+    over = made.terminated or reply.done or reply.truncated or made.turns >= limits.turns or len(made) >= limits.total
+    said, logp = made.said(made.turns - 1), float(made.logp[len(begun.episode) :].sum())
+    episode = made if over else _answered(policy, made, said, reply)
+    if not over and len(episode) >= limits.total:
+        episode = replace(episode, truncated=True)
+    return Candidate(said, logp, reply, Row(begun.env.env, episode))
 
 
-def _answered(policy, episode: Episode, reply: Reply, whole: bool) -> Episode:
-    """The episode with the world's reply forced behind its last turn."""
-    ids = encode(policy.tokenizer, policy.format.observation(reply.text, whole))
+def _answered(policy, episode: Episode, said: str, reply: Reply) -> Episode:
+    """The episode, still open, with the world's reply forced behind its last turn."""
+    whole = said.endswith(policy.format.stops)
+    grown = _longer(episode, policy.format.observation(reply.text, whole), episode.turns - 1, mask=0)
+    return replace(grown, terminated=False, truncated=False)
+
+
+def _longer(episode: Episode, text: str, turn: int, mask: int) -> Episode:
+    """The episode with a text behind it that nobody sampled: logp 0, and no reward yet."""
+    ids = np.array(encode(episode.tokenizer, text), np.int64)
     zeros = np.zeros(len(ids), np.float32)
-    more = {"tokens": ids, "mask": zeros, "turn": np.full(len(ids), episode.turns - 1), "logp": zeros, "rewards": zeros}
-    grown = {name: np.concatenate([getattr(episode, name), part]) for name, part in more.items()}
-    grown = {name: part.astype(getattr(episode, name).dtype) for name, part in grown.items()}
-    return replace(episode, **grown, terminated=False, truncated=False)
+    more = {"tokens": ids, "mask": zeros + mask, "turn": np.full(len(ids), turn), "logp": zeros, "rewards": zeros}
+    return replace(episode, **{name: np.concatenate([getattr(episode, name), part]) for name, part in more.items()})
 
 
 def follow(policy, row: Row, said: str) -> Candidate:
     """The row after a turn that somebody else says; mask 1 and logp 0 on its tokens."""
     env, old = row.env.clone(), row.episode
     reply = check_reply(env.step(said), env, said)
-    ids = np.array(encode(policy.tokenizer, said))
-    turn = old.turns if old.mask.size == 0 or row.begun == len(old) else old.turns - 1
-    zeros = np.zeros(len(ids), np.float32)
-    rewards = zeros.copy()
-    rewards[-1] = reply.reward
-    infos = [*old.infos, reply.info]
+    turn = old.turns if row.begun == len(old) else old.turns - 1
+    grown = _longer(old, said, turn, mask=1)
+    grown.rewards[-1] = reply.reward
     grown = replace(
-        old,
-        tokens=np.concatenate([old.tokens, ids]),
-        mask=np.concatenate([old.mask, zeros + 1]),
-        turn=np.concatenate([old.turn, np.full(len(ids), turn)]),
-        logp=np.concatenate([old.logp, zeros]),
-        rewards=np.concatenate([old.rewards, rewards]),
-        infos=infos,
+        grown,
+        infos=[*old.infos, reply.info],
+        success=bool(reply.info.get("success", grown.reward > 0)),
         terminated=reply.done,
         truncated=reply.truncated and not reply.done,
     )
-    grown = replace(grown, success=bool(reply.info.get("success", grown.reward > 0)))
     over = reply.done or reply.truncated
-    whole = any(said.endswith(stop) for stop in policy.format.stops)
-    return Candidate(said, 0.0, reply, Row(env, grown if over else _answered(policy, grown, reply, whole)))
+    return Candidate(said, 0.0, reply, Row(env, grown if over else _answered(policy, grown, said, reply)))
 
 
 def reroll(

@@ -5,7 +5,7 @@ return, `StepCredit` compares turns by it beside the comparison of whole tries.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ..batch import Batch, Episode, collate
 from ..envs.base import Env
 from ..models.heads import RewardModel
 from ..rewards import fit_process_model, step_logits
-from ..rollout import Limits, Row, rewind
+from ..rollout import Limits, rewind
 from .ahead import reroll
 
 Pay = Callable[[Sequence[Episode]], list[np.ndarray]]  # of each episode one number a turn, (K,)
@@ -49,12 +49,6 @@ def outcome_labels(episodes: Sequence[Episode], every: bool = True) -> list[Labe
     return labelled
 
 
-def back_at(policy, env: Env, episode: Episode, turn: int) -> Row:
-    """The row where a turn of an episode began, open again: nothing has ended yet."""
-    row = rewind(env, episode, turn, policy.format.heard)
-    return Row(row.env, replace(row.episode, terminated=False, truncated=False, success=False))
-
-
 def reroll_labels(
     policy,
     env: Env,
@@ -74,7 +68,7 @@ def reroll_labels(
     """
     rng = np.random.default_rng(seed)
     asked = [sorted(rng.permutation(e.turns)[: most or e.turns].tolist()) for e in episodes]
-    rows = [back_at(policy, env, e, k) for e, turns in zip(episodes, asked) for k in turns]
+    rows = [rewind(env, e, k, policy.format.heard) for e, turns in zip(episodes, asked) for k in turns]
     ends = reroll(policy, rows, tries, seed=seed, limits=limits)
     spent = sum(int(end.mask.sum() - row.episode.mask.sum()) for row, es in zip(rows, ends) for end in es)
     share = iter([float(np.mean([end.success for end in es])) for es in ends])

@@ -6,9 +6,8 @@ from ..algorithms.dpo import Pair
 from ..algorithms.preference import SDPO
 from ..batch import Episode
 from ..envs.base import Env
-from ..rollout import Limits
+from ..rollout import Limits, rewind
 from .ahead import reroll
-from .credit import back_at
 
 
 def middle(episode: Episode) -> int:
@@ -24,7 +23,7 @@ def branched(
     lost = [e for e in episodes if not e.success]
     if not lost:
         return []
-    rows = [back_at(policy, env, e, at(e)) for e in lost]
+    rows = [rewind(env, e, at(e), policy.format.heard) for e in lost]
     ends = reroll(policy, rows, tries, seed=seed, limits=limits)
     mended = [next((end for end in es if end.success), None) for es in ends]
     return [(won, e) for won, e in zip(mended, lost) if won is not None]

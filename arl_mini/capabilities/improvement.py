@@ -17,8 +17,7 @@ from .. import ops
 from ..algorithms.base import Sampler
 from ..algorithms.dpo import DPO
 from ..algorithms.grpo import GRPO
-from ..algorithms.sampling import by_group
-from ..batch import Batch, Episode
+from ..batch import Batch, Episode, by_group
 from ..envs.base import Env, Reply
 from ..models.score import Scores
 from ..rewards import at_end

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..algorithms.dpo import Pair
 from ..batch import Episode
-
-Pair = tuple[Episode, Episode]  # (chosen, rejected)
 
 
 def won_and_lost(episodes: Sequence[Episode], most: int = 1) -> list[Pair]:

@@ -10,8 +10,8 @@ import torch
 from .. import envs, evaluate, models, ops
 from ..algorithms import DPO, GRPO, IPO, KTO, LCPO, ORPO, BetaDPO, OnlineDPO, SimPO, StepDPO
 from ..algorithms.base import Algorithm
-from ..algorithms.dpo import Pair, groups
-from ..batch import Batch, Episode, collate, pairs
+from ..algorithms.dpo import Pair
+from ..batch import Batch, Episode, by_group, collate, pairs
 from ..imitate import imitate
 from ..models.score import score
 from ..rewards import at_end
@@ -62,7 +62,7 @@ def ordered(a: Episode, b: Episode, better: bool) -> Pair:
 
 def noisy_pairs(seed: int, tasks: int = 600) -> list[Pair]:
     """Two replies to each task, as a noisy annotator orders them."""
-    return [ordered(a, b, prefers(a, b)) for a, b in groups(replies(seed, tasks))]
+    return [ordered(a, b, prefers(a, b)) for a, b in by_group(replies(seed, tasks))]
 
 
 def true_pairs(seed: int, tasks: int = 600, flipped: float = 0.0) -> list[Pair]:
@@ -70,7 +70,7 @@ def true_pairs(seed: int, tasks: int = 600, flipped: float = 0.0) -> list[Pair]:
     rng = np.random.default_rng([seed, 3])
     return [
         ordered(a, b, (a.reward >= b.reward) != (rng.random() < flipped))
-        for a, b in groups(replies(seed, tasks))
+        for a, b in by_group(replies(seed, tasks))
     ]
 
 
@@ -81,7 +81,7 @@ def long_pairs(seed: int, tasks: int = 600) -> list[Pair]:
 
 def low_pairs(seed: int, tasks: int = 960) -> list[Pair]:
     """Noisy pairs of the two worst of six replies."""
-    worst = [sorted(tries, key=lambda e: e.reward)[:2] for tries in groups(replies(seed, tasks, 6))]
+    worst = [sorted(tries, key=lambda e: e.reward)[:2] for tries in by_group(replies(seed, tasks, 6))]
     return [ordered(a, b, prefers(a, b)) for a, b in worst]
 
 
@@ -197,7 +197,7 @@ class ByAnnotator(GRPO):
 
     def reward(self, batch: Batch) -> Batch:
         took = {}
-        for a, b in groups(batch.episodes):
+        for a, b in by_group(batch.episodes):
             took[id(a)] = prefers(a, b)
             took[id(b)] = not took[id(a)]
         paid = torch.tensor([float(took[id(e)]) for e in batch.episodes])
@@ -217,7 +217,7 @@ def iterated(policy, seed: int, rounds: int = 4) -> Iterator[dict]:
         if turn:
             first = 1_000_000 * (seed + 1) + 100_000 * turn
             tries = rollout(policy, PEOPLE, range(first, first + 960 // rounds), 2, seed=seed, limits=SHORT)
-            data = [ordered(a, b, prefers(a, b)) for a, b in groups(tries)]
+            data = [ordered(a, b, prefers(a, b)) for a, b in by_group(tries)]
         settings = {**TASTE, "steps": 60 // rounds, "seed": 100 * seed + turn}
         yield from ({"step": 60 // rounds * turn + r.step, "loss": r.loss} for r in
                     train(policy, PEOPLE, DPO(pairs=data), **settings))  # fmt: skip

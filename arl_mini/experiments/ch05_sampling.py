@@ -9,8 +9,7 @@ import torch
 from .. import envs, evaluate, ops
 from ..algorithms import ARPO, DAPO, DARS, GHPO, GRESO, GRPO, SRPO, DrGRPO, ProRL, SkyworkR1V2, TreePO
 from ..algorithms.base import Sampler
-from ..algorithms.sampling import by_group
-from ..batch import Batch, Episode, collate
+from ..batch import Batch, Episode, by_group, collate
 from ..models.score import score
 from ..models.tokenizer import encode
 from ..rollout import Limits, branch, rollout

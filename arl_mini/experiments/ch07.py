@@ -22,6 +22,7 @@ from ..rollout import Limits, rollout
 from ..train import train
 from .ch07_search import CRAFT, LIMITS, NAME, logs
 from .kinds import FRESH_SEEDS, ByReward, Experiment
+from .watched import nothing
 
 TURNS = Limits(turn_tokens=36, turns=13, total=360)  # of Craft with a written plan
 GRIDDED = Limits(turn_tokens=6, turns=15, total=340)
@@ -193,11 +194,6 @@ class Sized:
         for record in train(policy, self.env, GRPO(), **SIZED | {"seed": seed} | changes):
             yield {"step": record.step, "success": record.success, "signal_share": record.signal_share}
         yield {"step": record.step + 1, "start": start, "held_out": measure_craft(policy)["success"]}
-
-
-def nothing(policy) -> dict[str, float]:
-    """These arms measure themselves."""
-    return {}
 
 
 SHAPED = Milestones((1, 3), slack=4)

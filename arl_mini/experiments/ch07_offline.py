@@ -30,9 +30,10 @@ from ..imitate import imitate
 from ..models import TinyLM, tokenizer
 from ..rollout import Limits, demonstrate, rollout, start
 from ..train import train
-from .ch07 import nothing, small
+from .ch07 import small
 from .ch07_search import LIMITS, NAME, guide
 from .kinds import FRESH_SEEDS, Experiment
+from .watched import nothing
 
 THREE = FRESH_SEEDS[:3]
 

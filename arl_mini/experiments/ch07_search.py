@@ -24,6 +24,7 @@ from ..capabilities.planning import (
 from ..capabilities.planning.search import Choose, Evaluate
 from ..rollout import Limits, Row, Sampling, rollout, start
 from .kinds import FRESH_SEEDS, Experiment
+from .watched import nothing
 
 NAME = "07_planning"
 CRAFT = envs.Craft((1, 3), slack=4)
@@ -167,11 +168,6 @@ def overestimates(policy, seed: int) -> Iterator[dict]:
                 "true": float(true[at].mean()),
                 "n": int(at.sum()),
             }
-
-
-def nothing(policy) -> dict[str, float]:
-    """These arms train nothing."""
-    return {}
 
 
 def searches(budgets: Sequence[int]) -> dict[str, Callable]:

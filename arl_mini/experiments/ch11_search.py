@@ -7,8 +7,7 @@ import numpy as np
 
 from .. import envs, evaluate
 from ..algorithms import GRPO
-from ..algorithms.sampling import by_group
-from ..batch import Episode
+from ..batch import Episode, by_group
 from ..capabilities.reasoning import (
     StepVerifier,
     best_of_n,

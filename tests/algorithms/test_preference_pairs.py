@@ -9,11 +9,11 @@ import torch
 from arl_mini import Limits, Settings, collate, demonstrate, envs, models, rollout, train
 from arl_mini.algorithms import DPO, ETO, KTO, LCPO, SDPO, BetaDPO, OnlineDPO, StepDPO
 from arl_mini.algorithms.base import Sampler
-from arl_mini.algorithms.dpo import choose_pairs, draw, groups, mismatched
+from arl_mini.algorithms.dpo import choose_pairs, draw, mismatched
 from arl_mini.algorithms.preference import (
     annotated, best_and_worst, by_score, first_bad_turn, shortest_and_longest, step_numbers,
 )  # fmt: skip
-from arl_mini.batch import pairs
+from arl_mini.batch import by_group, pairs
 
 CHAIN, QUEST = Limits(12, 1, 48), Limits(8, 8, 112)
 
@@ -53,13 +53,13 @@ def test_best_and_worst_of_each_group(chain):
     for won, lost in choose_pairs(chain, best_and_worst):
         assert won.group == lost.group
         assert won.reward == 1 > lost.reward == 0
-    mixed = [g for g in groups(chain) if len({e.reward for e in g}) == 2]
+    mixed = [g for g in by_group(chain) if len({e.reward for e in g}) == 2]
     assert len(choose_pairs(chain, best_and_worst)) == len(mixed) > 0
     assert best_and_worst(chain[:1]) is None  # a group of one
 
 
 def test_a_score_or_an_annotator_can_choose(chain):
-    tries = groups(chain)[0]
+    tries = by_group(chain)[0]
     won, lost = by_score(lambda tries: [e.logp.sum() for e in tries])(tries)
     assert won is max(tries, key=lambda e: e.logp.sum())
     assert lost is min(tries, key=lambda e: e.logp.sum())
@@ -158,7 +158,7 @@ def test_sdpo_goes_on_from_just_before_the_bad_turn_in_the_real_world():
     first = sampler.rollout(sampler.fresh(12), 1)
     lost = [e for e in first if not e.success]
     turns = [first_bad_turn(e) for e in lost]
-    again = groups(sampler.branch(lost, turns, 3))
+    again = by_group(sampler.branch(lost, turns, 3))
     assert len(again) == len(lost) > 0
     for old, turn, tries in zip(lost, turns, again):
         n = int(np.argmax(old.turn == turn))
@@ -202,7 +202,7 @@ def test_eto_shows_the_expert_where_every_try_failed():
     env = envs.Quest(3, 8)
     run = train(models.load("quest-novice"), env, ETO(), steps=1, prompts=16, tries=2, limits=QUEST)
     rows = run.algorithm.plan(run._sampler())
-    for tries in groups(rows):
+    for tries in by_group(rows):
         won = any(e.success for e in tries if not e.expert)
         assert [e.expert for e in tries].count(True) == (0 if won else 1)
         if not won:
@@ -280,13 +280,13 @@ def test_a_step_without_any_pair_changes_nothing():
 
 
 def test_mismatched_rows_have_the_prompt_of_one_and_the_reply_of_another(chain):
-    rows = [g[0] for g in groups(chain)]
+    rows = [g[0] for g in by_group(chain)]
     for row, other in zip(rows, mismatched(rows)):
         assert other.tokens[other.turn < 0].tolist() == row.tokens[row.turn < 0].tolist()
         assert other.said(0) in {e.said(0) for e in rows if e.seed != row.seed}
         assert other.pair == -1
         assert not other.own
-    twins = groups(chain)[0][:2]
+    twins = by_group(chain)[0][:2]
     assert [e.said(0) for e in mismatched(twins)] == [twins[1].said(0), twins[0].said(0)]
     assert mismatched(twins[:1])[0].said(0) == twins[0].said(0)
 

@@ -8,7 +8,7 @@ import torch
 
 from arl_mini import Limits, envs, models, train
 from arl_mini.algorithms import ARPO, DAPO, GRPO, TreePO
-from arl_mini.algorithms.sampling import by_group
+from arl_mini.batch import by_group
 from arl_mini.algorithms.trees import beginnings, tree_scores
 from arl_mini.batch import Episode, collate
 from arl_mini.ops import group_center, whiten
